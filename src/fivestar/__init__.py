@@ -1,0 +1,62 @@
+"""fivestar: knowledge graph embeddings with projective transformations (5★E).
+
+The names below are the whole public library; they are loaded when first used, so that importing
+fivestar (and `fivestar --help`) costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fivestar.errors import FivestarError, GraphWarning
+    from fivestar.graph.knowledge_graph import KnowledgeGraph
+    from fivestar.graph.reading import read_graph
+    from fivestar.graph.splitting import split_graph
+    from fivestar.graph.statistics import profile_graph
+    from fivestar.graph.storage import load_graph, save_graph
+    from fivestar.graph.triples import Triples
+    from fivestar.graph.vocabulary import Vocabulary
+    from fivestar.graph.writing import write_graph
+
+__version__ = "0.1.0.dev0"
+
+_HOME = {
+    "FivestarError": "fivestar.errors",
+    "GraphWarning": "fivestar.errors",
+    "KnowledgeGraph": "fivestar.graph.knowledge_graph",
+    "Triples": "fivestar.graph.triples",
+    "Vocabulary": "fivestar.graph.vocabulary",
+    "load_graph": "fivestar.graph.storage",
+    "profile_graph": "fivestar.graph.statistics",
+    "read_graph": "fivestar.graph.reading",
+    "save_graph": "fivestar.graph.storage",
+    "split_graph": "fivestar.graph.splitting",
+    "write_graph": "fivestar.graph.writing",
+}
+
+__all__ = [
+    "FivestarError",
+    "GraphWarning",
+    "KnowledgeGraph",
+    "Triples",
+    "Vocabulary",
+    "__version__",
+    "load_graph",
+    "profile_graph",
+    "read_graph",
+    "save_graph",
+    "split_graph",
+    "write_graph",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'fivestar' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

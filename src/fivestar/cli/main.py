@@ -1,0 +1,68 @@
+"""The command `fivestar`. Each command is a file of its own that loads what it needs itself."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import fivestar
+from fivestar.cli import graph_info, graph_split
+from fivestar.cli.terminal import complain
+from fivestar.errors import FivestarError
+
+app = typer.Typer(
+    name="fivestar",
+    help="Find the missing links of a knowledge graph, with 5★E and friends.",
+    epilog="Example: fivestar graph info",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+graph_app = typer.Typer(
+    help="Look at a graph, or cut it into train, valid and test.",
+    epilog="Example: fivestar graph info my_graph.tsv",
+    no_args_is_help=True,
+)
+app.add_typer(graph_app, name="graph")
+graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
+graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fivestar {fivestar.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and stop.",
+            is_eager=True,
+            callback=lambda wanted: _print_version(wanted=wanted),
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; errors of ours are one message and exit code 1."""
+    try:
+        app()
+    except FivestarError as error:
+        complain(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        complain("stopped")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has had enough.
+        sys.stderr.close()
+        sys.exit(0)

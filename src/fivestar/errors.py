@@ -1,0 +1,68 @@
+"""Every error that fivestar raises on purpose.
+
+Each message says what is wrong, where, and what to do about it::
+
+    FivestarError
+    ├── SettingsError          an option has a value that cannot be used
+    ├── OutputError            something cannot be written where it should go
+    └── GraphError             a graph cannot be used as asked
+        ├── SourceNotFound     no such file, folder or known graph
+        ├── BadSource          a file, folder or table as a whole cannot be read
+        │   └── BadLine        one line of it cannot be read
+        ├── DamagedGraph       a saved graph is not what its manifest says
+        ├── UnknownName        a name that the graph does not hold
+        └── SplitImpossible    no split with the wanted properties exists
+
+    GraphWarning               legal, but suspicious (a UserWarning)
+"""
+
+from __future__ import annotations
+
+
+class FivestarError(Exception):
+    """The root: catch this to catch all of ours and nothing else."""
+
+
+class SettingsError(FivestarError, ValueError):
+    """An option has a value that cannot be used."""
+
+
+class OutputError(FivestarError):
+    """Something cannot be written where it should go."""
+
+
+class GraphError(FivestarError):
+    """A graph cannot be used as asked."""
+
+
+class SourceNotFound(GraphError):  # noqa: N818  (it reads better at the call site)
+    """No file, folder or known graph has this name."""
+
+
+class BadSource(GraphError):  # noqa: N818
+    """A file, folder or table as a whole cannot be read."""
+
+
+class BadLine(BadSource):
+    """One line (or row, or item) of a source cannot be read."""
+
+    def __init__(self, message: str, *, source: str, line: int) -> None:
+        super().__init__(message)
+        self.source = source
+        self.line = line
+
+
+class DamagedGraph(GraphError):  # noqa: N818
+    """A saved graph is not what its manifest says."""
+
+
+class UnknownName(GraphError, LookupError):  # noqa: N818
+    """A name that the graph does not hold."""
+
+
+class SplitImpossible(GraphError):  # noqa: N818
+    """No split with the wanted properties exists."""
+
+
+class GraphWarning(UserWarning):
+    """Legal, but suspicious: look at it before you rely on the result."""

@@ -1,0 +1,1 @@
+"""What goes in: names, facts, and every way of reading them."""

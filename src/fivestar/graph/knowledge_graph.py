@@ -1,0 +1,105 @@
+"""A knowledge graph: names, facts by split, types, and the report of how they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from fivestar.errors import SettingsError
+from fivestar.graph.report import ReadReport
+from fivestar.graph.triples import Ids, Triples
+from fivestar.graph.vocabulary import Vocabulary
+from fivestar.spelling import nearest
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class EntityTypes:
+    """Which entity is of which types: pairs (entity id, type id), ordered by entity."""
+
+    vocabulary: Vocabulary
+    entities: Ids
+    types: Ids
+
+    def __post_init__(self) -> None:
+        order = np.lexsort((self.types, self.entities))
+        for column in ("entities", "types"):
+            values = np.ascontiguousarray(getattr(self, column)[order], dtype=np.int32)
+            values.flags.writeable = False
+            object.__setattr__(self, column, values)
+
+    def of(self, entity: int) -> list[str]:
+        """The types of an entity."""
+        start, end = np.searchsorted(self.entities, [entity, entity + 1])
+        return self.vocabulary.names_of(self.types[start:end])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EntityTypes):
+            return NotImplemented
+        return (
+            self.vocabulary == other.vocabulary
+            and np.array_equal(self.entities, other.entities)
+            and np.array_equal(self.types, other.types)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class KnowledgeGraph:
+    """Entities, relations and facts. It never changes; what changes a graph makes a new one.
+
+    `train` holds every fact once; `valid` and `test` keep their lines as published. Two graphs are
+    equal when they hold the same facts under the same names and ids, however they were read.
+    """
+
+    name: str
+    entities: Vocabulary
+    relations: Vocabulary
+    train: Triples
+    valid: Triples = field(default_factory=lambda: Triples.of([]))
+    test: Triples = field(default_factory=lambda: Triples.of([]))
+    types: EntityTypes | None = None
+    report: ReadReport = field(default_factory=ReadReport, compare=False)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        facts = " / ".join(f"{len(triples):,}" for triples in self.splits.values())
+        return (
+            f"KnowledgeGraph({self.name!r}: {len(self.entities):,} entities, "
+            f"{len(self.relations):,} relations, {facts} triples)"
+        )
+
+    @property
+    def splits(self) -> Mapping[str, Triples]:
+        """The facts by the name of their split."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}
+
+    @cached_property
+    def facts(self) -> Triples:
+        """Every distinct fact of all splits."""
+        return (self.train + self.valid + self.test).distinct()
+
+    def split(self, name: str) -> Triples:
+        """The facts of one split."""
+        try:
+            return self.splits[name]
+        except KeyError:
+            near = nearest(name, SPLITS) or list(SPLITS)
+            raise SettingsError(f"no split {name!r}; did you mean {' or '.join(near)}?") from None
+
+    def named(self, triples: Triples) -> pa.Table:
+        """These facts by name, as a table with the columns head, relation and tail."""
+        return pa.table(
+            {
+                "head": self.entities.names.take(pa.array(triples.heads)),
+                "relation": self.relations.names.take(pa.array(triples.relations)),
+                "tail": self.entities.names.take(pa.array(triples.tails)),
+            }
+        )

@@ -1,0 +1,87 @@
+"""Opening a file whatever it is packed in, told by its first bytes rather than by its name."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from fivestar.errors import BadSource
+from fivestar.graph.readers.base import Progress
+
+SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+# A progress bar is for waits that one notices.
+PROGRESS_FROM_BYTES = 50_000_000
+
+_ARCHIVES = {
+    b"PK\x03\x04": "a ZIP archive (or an Office file); unpack it and give the file inside",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it and give the file inside",
+    b"PAR1": "a Parquet file; read it with pyarrow and give the table to read_graph",
+    b"ARROW1": "an Arrow file; read it with pyarrow and give the table to read_graph",
+    b"\x89HDF": "an HDF5 file; export its triples as text",
+    b"SQLite format 3": "an SQLite database; export its triples as text",
+    b"%PDF": "a PDF document",
+    b"\xff\xfe": "UTF-16 text; convert it: iconv -f utf-16 -t utf-8 FILE > NEW",
+    b"\xfe\xff": "UTF-16 text; convert it: iconv -f utf-16 -t utf-8 FILE > NEW",
+}
+
+
+@contextmanager
+def open_bytes(path: Path, progress: Progress | None = None) -> Iterator[BinaryIO]:
+    """The unpacked bytes of a file; anything wrong with the file itself is a `BadSource`."""
+    try:
+        size = path.stat().st_size
+        shown = progress if size >= PROGRESS_FROM_BYTES else None
+        with _Counted(path, size, shown) as raw:
+            yield _unpacked(io.BufferedReader(raw), path)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, pa.ArrowException) as error:
+        raise BadSource(
+            f"{path}: the packed file is damaged or cut short ({error}); fetch it again"
+        ) from error
+    except OSError as error:
+        if error.errno is None:  # a decompressor speaking, not the operating system
+            raise BadSource(
+                f"{path}: the packed file is damaged or cut short ({error}); fetch it again"
+            ) from error
+        raise BadSource(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _unpacked(raw: io.BufferedReader, path: Path) -> BinaryIO:
+    start = raw.peek(16)
+    if start.startswith(b"\x1f\x8b"):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+    if start.startswith(b"BZh"):
+        return cast("BinaryIO", bz2.BZ2File(raw))
+    if start.startswith(b"\xfd7zXZ\x00"):
+        return cast("BinaryIO", lzma.LZMAFile(raw))
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        return cast("BinaryIO", pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"))
+    for magic, meaning in _ARCHIVES.items():
+        if start.startswith(magic):
+            raise BadSource(f"{path}: this is {meaning}")
+    return raw
+
+
+class _Counted(io.FileIO):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, path: Path, size: int, progress: Progress | None) -> None:
+        super().__init__(path, "rb")
+        self._size = size
+        self._progress = progress
+        self._done = 0
+
+    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]
+        count = super().readinto(buffer)
+        if self._progress is not None and count:
+            self._done += count
+            self._progress(self._done, self._size)
+        return count

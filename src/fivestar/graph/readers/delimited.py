@@ -1,0 +1,178 @@
+"""Text with one triple a line, at any size.
+
+A block of lines is read in one of two ways. The careful way looks at each line in Python and knows
+what is wrong with it. The quick way is pyarrow's parser; it is taken only for blocks that are plain
+(nothing quoted, no odd bytes, every line as wide as the others, nothing empty), where both ways
+give the same: tests hold them against each other. So a bad line costs the time of its block, not
+of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from fivestar.errors import BadSource
+from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
+from fivestar.graph.readers.blocks import Block, line_blocks
+from fivestar.graph.readers.compression import open_bytes
+from fivestar.graph.readers.dialect import Dialect, LineError, detect
+from fivestar.graph.vocabulary import NAME_TYPE
+
+LONGEST_LINE = 1 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SAMPLE_BYTES = 1 << 16
+# pyarrow parses pieces of this size in parallel.
+_PARSED_AT_ONCE = 2 << 20
+
+
+class DelimitedReader:
+    """Reads text files of triples, whatever their delimiter and packing."""
+
+    suffixes = (".tsv", ".txt", ".csv", ".tab")
+
+    def accepts(self, source: object) -> bool:
+        """Any file: what is no text is refused by its content."""
+        return isinstance(source, Path)
+
+    def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
+        """The triples of a file, block by block."""
+        with open_bytes(Path(str(source)), options.progress) as stream:
+            dialect: Dialect | None = None
+            for block in line_blocks(stream):
+                if dialect is None:
+                    block = _without_byte_order_mark(block)  # noqa: PLW2901
+                    dialect = _dialect_of(block, options, tally.source)
+                    block = _after_header(block, dialect, tally)  # noqa: PLW2901
+                if block.overlong:
+                    _reject_overlong(block, options, tally)
+                    continue
+                columns = _read_quickly(block, dialect, tally)
+                yield columns or _read_carefully(block, dialect, options, tally)
+            if dialect is None:
+                detect([], options, tally.source)
+
+
+def _dialect_of(block: Block, options: ReadOptions, name: str) -> Dialect:
+    sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
+    odd = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\r")
+    if odd * 100 > len(sample):
+        raise BadSource(f"{name}: is not text but some binary format; give a text file of triples")
+    lines = sample.split(b"\n")
+    if len(lines) > 1 and len(sample) == _SAMPLE_BYTES:
+        lines.pop()  # cut in the middle
+    return detect([line.removesuffix(b"\r") for line in lines], options, name)
+
+
+def _without_byte_order_mark(block: Block) -> Block:
+    return block.without(len(_BYTE_ORDER_MARK)) if block.starts_with(_BYTE_ORDER_MARK) else block
+
+
+def _after_header(block: Block, dialect: Dialect, tally: Tally) -> Block:
+    """The block behind its header; without one, its first line is kept for a second look."""
+    place = block.start
+    blanks = 0
+    while place < block.end:
+        end = block.buffer.find(b"\n", place, block.end)
+        end = block.end if end < 0 else end
+        line = bytes(block.buffer[place:end])
+        if not dialect.is_blank(line):
+            break
+        blanks += 1
+        place = end + 1
+    else:
+        return block
+    if not dialect.has_header:
+        try:
+            tally.first_triple = dialect.triple(line.removesuffix(b"\r"))
+        except LineError:
+            tally.first_triple = None
+        return block
+    tally.lines += blanks + 1
+    tally.blanks += blanks
+    tally.headers += 1
+    return block.without(min(end + 1, block.end) - block.start)
+
+
+def _read_quickly(block: Block, dialect: Dialect, tally: Tally) -> TripleColumns | None:
+    """The block through pyarrow, or None if it is not plain enough for that."""
+    if not _is_plain(block, dialect):
+        return None
+    titles = [str(number) for number in range(dialect.width)]
+    wanted = [titles[column] for column in dialect.columns]
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(memoryview(block.buffer)[block.start : block.end]),
+            csv.ReadOptions(column_names=titles, block_size=_PARSED_AT_ONCE),
+            csv.ParseOptions(delimiter=dialect.delimiter, quote_char=False),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, NAME_TYPE),
+                include_columns=wanted,
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    columns = TripleColumns(*(table[title] for title in wanted))
+    if any(pc.min(pc.binary_length(column)).as_py() == 0 for column in columns):
+        return None
+    lines = block.line_count()
+    tally.lines += lines
+    tally.blanks += lines - table.num_rows
+    return columns
+
+
+def _is_plain(block: Block, dialect: Dialect) -> bool:
+    return (
+        len(dialect.delimiter.encode()) == 1
+        and block.end > block.start
+        and not (dialect.quote and block.has(dialect.quote.encode()))
+        and not block.has(b"\0")
+        and (not block.has(b"\r") or block.count(b"\r") == block.count(b"\r\n"))
+        # pyarrow drops this mark wherever its input begins, but here it is part of a name.
+        and not block.starts_with(_BYTE_ORDER_MARK)
+        and block.every_line_is_shorter_than(LONGEST_LINE)
+    )
+
+
+def _read_carefully(
+    block: Block, dialect: Dialect, options: ReadOptions, tally: Tally
+) -> TripleColumns:
+    heads, relations, tails = [], [], []
+    for raw in block.lines():
+        line = raw.removesuffix(b"\r")
+        tally.lines += 1
+        if dialect.is_blank(line):
+            tally.blanks += 1
+            continue
+        try:
+            head, relation, tail = _triple(line, dialect)
+        except LineError as reason:
+            shown = line[:1_000].decode("utf-8", "backslashreplace")
+            tally.reject(tally.lines, str(reason), shown, options)
+            continue
+        heads.append(head)
+        relations.append(relation)
+        tails.append(tail)
+    return TripleColumns(
+        *(pa.chunked_array([names], NAME_TYPE) for names in (heads, relations, tails))
+    )
+
+
+def _triple(line: bytes, dialect: Dialect) -> tuple[str, str, str]:
+    if len(line) > LONGEST_LINE:
+        raise LineError(_TOO_LONG)
+    return dialect.triple(line)
+
+
+_TOO_LONG = f"is longer than {LONGEST_LINE >> 20} MiB; is this a file of triples?"
+
+
+def _reject_overlong(block: Block, options: ReadOptions, tally: Tally) -> None:
+    tally.lines += 1
+    shown = bytes(memoryview(block.buffer)[block.start : block.end])
+    tally.reject(tally.lines, _TOO_LONG, shown.decode("utf-8", "backslashreplace"), options)

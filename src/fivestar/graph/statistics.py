@@ -1,0 +1,270 @@
+"""What a person should know of a graph before training on it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.relation_patterns import RelationPatterns, RelationRule, find_patterns
+from fivestar.graph.report import SplitReport
+from fivestar.graph.triples import Triples
+
+# Bordes et al. 2013: a side is "many" from 1.5 partners on average.
+_MANY = 1.5
+_PERCENTILES = (0, 25, 50, 75, 90, 99, 100)
+_NOTABLE_SHARE = 0.05
+_MARKS = ("1-1", "1-N", "N-1", "N-N")
+
+
+@dataclass(frozen=True)
+class RelationProfile:
+    """One relation: how often, how many partners a side, and its category."""
+
+    name: str
+    triples: int
+    heads: int
+    tails: int
+    tails_per_head: float
+    heads_per_tail: float
+    category: str
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How valid or test relates to train; all but the first two count lines."""
+
+    unseen_entities: int
+    unseen_relations: int
+    lines_with_unseen: int
+    in_train: int
+    reverse_pair_in_train: int
+    same_pair_in_train: int
+    lines: int
+
+
+@dataclass(frozen=True)
+class GraphProfile:
+    """All of `fivestar graph info`."""
+
+    graph: KnowledgeGraph
+    degrees: dict[str, float]
+    degree_histogram: dict[str, int]
+    relations: tuple[RelationProfile, ...]
+    components: tuple[int, ...]
+    patterns: RelationPatterns
+    held_out: dict[str, HeldOut] = field(default_factory=dict)
+
+    @property
+    def splits(self) -> dict[str, SplitReport]:
+        """The lines of each split; of a graph that was not read but made, its triples."""
+        found = {}
+        for name, triples in self.graph.splits.items():
+            distinct = len(triples.distinct())
+            made = SplitReport(
+                lines=len(triples), triples=distinct, duplicates=len(triples) - distinct
+            )
+            found[name] = self.graph.report.splits.get(name, made)
+        return found
+
+    @property
+    def categories(self) -> dict[str, int]:
+        """How many relations are of each category."""
+        return {mark: sum(r.category == mark for r in self.relations) for mark in _MARKS}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should see first."""
+        return [*self.graph.report.warnings, *_duplicate_warnings(self), *_leak_warnings(self)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain dicts and lists, names instead of ids."""
+        graph = self.graph
+        return {
+            "name": graph.name,
+            "warnings": self.warnings,
+            "entities": len(graph.entities),
+            "relations": len(graph.relations),
+            "splits": {name: asdict(split) for name, split in self.splits.items()},
+            "degrees": {"percentiles": self.degrees, "histogram": self.degree_histogram},
+            "relation_categories": self.categories,
+            "relation_profiles": [asdict(relation) for relation in self.relations],
+            "components": {
+                "count": len(self.components),
+                "largest": self.components[0] if self.components else 0,
+            },
+            "held_out": {name: asdict(part) for name, part in self.held_out.items()},
+            "patterns": self._patterns_as_json(),
+            "types": len(graph.types.vocabulary) if graph.types else 0,
+        }
+
+    def _patterns_as_json(self) -> dict[str, Any]:
+        def named(rule: RelationRule) -> dict[str, Any]:
+            return {
+                "given": self.graph.relations.names_of(list(rule.given)),
+                "then": self.graph.relations.name_of(rule.then),
+                "support": rule.support,
+                "confidence": round(rule.confidence, 4),
+            }
+
+        patterns: dict[str, Any] = {
+            kind: [named(rule) for rule in getattr(self.patterns, kind)]
+            for kind in ("symmetric", "inverse", "duplicate", "composed")
+        }
+        patterns["anti_symmetric"] = [
+            {"relation": self.graph.relations.name_of(rule.then), "support": rule.support}
+            for rule in self.patterns.anti_symmetric
+        ]
+        patterns["share_of_paths_sampled"] = self.patterns.paths_sampled
+        return patterns
+
+
+def profile_graph(graph: KnowledgeGraph) -> GraphProfile:
+    """Count, measure and compare: degrees, relations, components and patterns of train; leaks.
+
+    >>> from fivestar.graph.reading import read_graph
+    >>> profile_graph(read_graph([("a", "knows", "b"), ("b", "knows", "a")])).components
+    (2,)
+    """
+    train = graph.train
+    degree = np.bincount(np.concatenate([train.heads, train.tails]), minlength=len(graph.entities))
+    return GraphProfile(
+        graph=graph,
+        degrees=_percentiles(degree[degree > 0]),
+        degree_histogram=_histogram(degree),
+        relations=_relation_profiles(graph),
+        components=_components(train, len(graph.entities)),
+        patterns=find_patterns(train, len(graph.entities), len(graph.relations)),
+        held_out={
+            name: _held_out(graph, graph.split(name))
+            for name in ("valid", "test")
+            if len(graph.split(name))
+        },
+    )
+
+
+def _percentiles(degree: npt.NDArray[np.intp]) -> dict[str, float]:
+    values = np.percentile(degree, _PERCENTILES)
+    named = {f"p{p}": float(value) for p, value in zip(_PERCENTILES, values, strict=True)}
+    return {"mean": float(degree.mean()), **named}
+
+
+def _histogram(degree: npt.NDArray[np.intp]) -> dict[str, int]:
+    """Entities by degree in train: 0, 1, 2–3, 4–7 and so on."""
+    class_of = np.ceil(np.log2(degree + 1)).astype(int)  # 0, 1, 2 for 2–3, 3 for 4–7 …
+    counts = np.bincount(class_of)
+    titles = ["0", "1"] + [f"{2 ** (i - 1)}-{2**i - 1}" for i in range(2, len(counts))]
+    return {title: int(count) for title, count in zip(titles, counts, strict=False)}
+
+
+def _relation_profiles(graph: KnowledgeGraph) -> tuple[RelationProfile, ...]:
+    train, relations = graph.train, len(graph.relations)
+    triples = np.bincount(train.relations, minlength=relations)
+    heads = _distinct_partners(train.heads, train.relations, relations)
+    tails = _distinct_partners(train.tails, train.relations, relations)
+    profiles = []
+    for number in np.argsort(-triples, kind="stable"):
+        count, head_count, tail_count = int(triples[number]), int(heads[number]), int(tails[number])
+        per_head = count / head_count if head_count else 0.0
+        per_tail = count / tail_count if tail_count else 0.0
+        profiles.append(
+            RelationProfile(
+                name=graph.relations.name_of(int(number)),
+                triples=count,
+                heads=head_count,
+                tails=tail_count,
+                tails_per_head=round(per_head, 3),
+                heads_per_tail=round(per_tail, 3),
+                category=f"{'N' if per_tail >= _MANY else '1'}-{'N' if per_head >= _MANY else '1'}",
+            )
+        )
+    return tuple(profiles)
+
+
+def _distinct_partners(
+    entities: npt.NDArray[np.int32], relations: npt.NDArray[np.int32], count: int
+) -> npt.NDArray[np.intp]:
+    pairs = np.unique(entities.astype(np.int64) * count + relations)
+    return np.bincount(pairs % count, minlength=count)
+
+
+def _components(train: Triples, entities: int) -> tuple[int, ...]:
+    """Sizes of the connected components of train, largest first; unseen entities are in none.
+
+    Every entity points to a smaller one that it is linked to, until nothing changes; following
+    the pointers halves the distance to the root each time, so the rounds are few.
+    """
+    root = np.arange(entities)
+    while True:
+        least = np.minimum(root[train.heads], root[train.tails])
+        before = root.copy()
+        np.minimum.at(root, before[train.heads], least)
+        np.minimum.at(root, before[train.tails], least)
+        while not np.array_equal(root, root[root]):
+            root = root[root]
+        if np.array_equal(root, before):
+            break
+    seen = np.unique(np.concatenate([train.heads, train.tails]))
+    sizes = np.unique(root[seen], return_counts=True)[1]
+    return tuple(int(size) for size in np.sort(sizes)[::-1])
+
+
+def _held_out(graph: KnowledgeGraph, part: Triples) -> HeldOut:
+    train = graph.train
+    known_entity = np.zeros(len(graph.entities), bool)
+    known_entity[train.heads] = known_entity[train.tails] = True
+    known_relation = np.zeros(len(graph.relations), bool)
+    known_relation[train.relations] = True
+    ends = np.unique(np.concatenate([part.heads, part.tails]))
+    seen = known_entity[part.heads] & known_entity[part.tails] & known_relation[part.relations]
+    width = len(graph.entities)
+    train_pairs = pa.array(train.heads.astype(np.int64) * width + train.tails)
+    reverse = pa.array(part.tails.astype(np.int64) * width + part.heads)
+    same = pa.array(part.heads.astype(np.int64) * width + part.tails)
+    return HeldOut(
+        unseen_entities=int((~known_entity[ends]).sum()),
+        unseen_relations=int((~known_relation[np.unique(part.relations)]).sum()),
+        lines_with_unseen=int((~seen).sum()),
+        in_train=int(part.are_in(train).sum()),
+        reverse_pair_in_train=_how_many(reverse, train_pairs),
+        same_pair_in_train=_how_many(same, train_pairs),
+        lines=len(part),
+    )
+
+
+def _how_many(keys: pa.Array, known: pa.Array) -> int:
+    return int(pc.sum(pc.is_in(keys, value_set=known)).as_py() or 0)
+
+
+def _duplicate_warnings(profile: GraphProfile) -> list[str]:
+    found = []
+    for name, split in profile.splits.items():
+        if split.duplicates:
+            what = "dropped" if name == "train" else "kept, and ranked line by line"
+            found.append(f"{name}: {split.duplicates:,} repeated lines ({what})")
+    return found
+
+
+def _leak_warnings(profile: GraphProfile) -> list[str]:
+    found = []
+    for name, part in profile.held_out.items():
+        if part.lines_with_unseen:
+            found.append(
+                f"{name}: {part.lines_with_unseen:,} of {part.lines:,} triples hold an entity or "
+                f"relation that train never shows ({part.unseen_entities:,} entities, "
+                f"{part.unseen_relations:,} relations); a model can only guess these"
+            )
+        if part.in_train:
+            found.append(f"{name}: {part.in_train:,} of {part.lines:,} triples stand in train too")
+        if part.reverse_pair_in_train >= _NOTABLE_SHARE * part.lines:
+            found.append(
+                f"{name}: the two entities of {part.reverse_pair_in_train:,} of {part.lines:,} "
+                f"triples ({part.reverse_pair_in_train / part.lines:.1%}) are linked the other way "
+                "round in train: symmetric and inverse relations give these away"
+            )
+    return found

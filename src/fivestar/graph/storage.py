@@ -1,0 +1,180 @@
+"""A graph on disk in our own form: Parquet tables and a manifest with their hashes.
+
+Nothing is pickled. A graph is written beside its destination and moved there when it is whole, so
+there is never half a graph; it is read by memory-map and checked against the manifest first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fivestar.errors import DamagedGraph
+from fivestar.graph.folders import new_folder, write_synced
+from fivestar.graph.knowledge_graph import SPLITS, EntityTypes, KnowledgeGraph
+from fivestar.graph.report import ReadReport
+from fivestar.graph.triples import Ids, Triples
+from fivestar.graph.vocabulary import Vocabulary
+
+MANIFEST = "manifest.json"
+FORMAT = "fivestar-graph"
+VERSION = 1
+_LARGEST_MANIFEST = 64 << 20
+
+
+def save_graph(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
+    """Write a graph to a new folder; an existing one is never touched."""
+    with new_folder(folder) as draft:
+        files = {name: _write(draft / name, table) for name, table in _tables(graph).items()}
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": graph.name,
+            "entities": len(graph.entities),
+            "relations": len(graph.relations),
+            "files": files,
+            "report": graph.report.as_json(),
+        }
+        text = json.dumps(manifest, indent=1, ensure_ascii=False)
+        write_synced(draft / MANIFEST, text.encode())
+    return Path(folder)
+
+
+def is_saved_graph(folder: Path) -> bool:
+    """Does this folder hold a graph in our own form?"""
+    return (folder / MANIFEST).is_file()
+
+
+def load_graph(folder: str | os.PathLike[str]) -> KnowledgeGraph:
+    """The graph that `save_graph` wrote, refused if anything in it has changed."""
+    place = Path(folder)
+    manifest = _manifest(place)
+    try:
+        tables = {name: _read(place, name, facts) for name, facts in manifest["files"].items()}
+        entities = _vocabulary("entity", tables["entities.parquet"])
+        relations = _vocabulary("relation", tables["relations.parquet"])
+        splits = {
+            split: _triples(tables[f"{split}.parquet"], len(entities), len(relations))
+            for split in SPLITS
+        }
+        return KnowledgeGraph(
+            name=str(manifest["name"]),
+            entities=entities,
+            relations=relations,
+            types=_types(tables, len(entities)),
+            report=ReadReport.from_json(manifest["report"]),
+            **splits,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        raise DamagedGraph(
+            f"{place}: not a graph of this version ({type(error).__name__}: {error}); "
+            "read it anew from its source"
+        ) from error
+
+
+def _tables(graph: KnowledgeGraph) -> dict[str, pa.Table]:
+    tables = {
+        "entities.parquet": _vocabulary_table(graph.entities),
+        "relations.parquet": _vocabulary_table(graph.relations),
+    }
+    for split, triples in graph.splits.items():
+        tables[f"{split}.parquet"] = pa.table(
+            {"head": triples.heads, "relation": triples.relations, "tail": triples.tails}
+        )
+    if graph.types is not None:
+        tables["type_names.parquet"] = _vocabulary_table(graph.types.vocabulary)
+        tables["types.parquet"] = pa.table(
+            {"entity": graph.types.entities, "type": graph.types.types}
+        )
+    return tables
+
+
+def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
+    columns = {
+        "name": vocabulary.names,
+        "label": vocabulary.labels,
+        "description": vocabulary.descriptions,
+    }
+    return pa.table({title: column for title, column in columns.items() if column is not None})
+
+
+def _write(path: Path, table: pa.Table) -> dict[str, Any]:
+    pq.write_table(table, path, compression="zstd")
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"rows": table.num_rows, "bytes": path.stat().st_size, "sha256": digest}
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    try:
+        if path.stat().st_size > _LARGEST_MANIFEST:
+            raise DamagedGraph(f"{path}: too large to be a manifest of ours")
+        manifest = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DamagedGraph(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedGraph(f"{path}: is not JSON ({error}); read the graph anew") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise DamagedGraph(f"{path}: does not belong to a graph of ours")
+    if manifest.get("version") != VERSION:
+        raise DamagedGraph(
+            f"{path}: version {manifest.get('version')!r} of the form, this fivestar reads "
+            f"{VERSION}; use the fivestar that wrote it, or read the graph anew"
+        )
+    if not isinstance(manifest.get("files"), dict):
+        raise DamagedGraph(f"{path}: lists no files; read the graph anew")
+    return manifest
+
+
+def _read(folder: Path, name: str, facts: Mapping[str, Any]) -> pa.Table:
+    if Path(name).name != name:
+        raise DamagedGraph(f"{folder / MANIFEST}: names a file outside of the folder: {name!r}")
+    path = folder / name
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DamagedGraph(f"{path}: cannot be read: {error.strerror}") from error
+    if digest != facts["sha256"]:
+        raise DamagedGraph(f"{path}: has changed since it was written; read the graph anew")
+    return pq.read_table(path, memory_map=True)
+
+
+def _vocabulary(kind: str, table: pa.Table) -> Vocabulary:
+    columns = {title: table[title].combine_chunks() for title in table.column_names}
+    return Vocabulary(kind, columns["name"], columns.get("label"), columns.get("description"))
+
+
+def _triples(table: pa.Table, entities: int, relations: int) -> Triples:
+    return Triples(
+        _ids(table["head"], entities),
+        _ids(table["relation"], relations),
+        _ids(table["tail"], entities),
+    )
+
+
+def _types(tables: Mapping[str, pa.Table], entities: int) -> EntityTypes | None:
+    if "types.parquet" not in tables:
+        return None
+    vocabulary = _vocabulary("type", tables["type_names.parquet"])
+    table = tables["types.parquet"]
+    return EntityTypes(
+        vocabulary, _ids(table["entity"], entities), _ids(table["type"], len(vocabulary))
+    )
+
+
+def _ids(column: pa.ChunkedArray, count: int) -> Ids:
+    ids = column.to_numpy()
+    if len(ids) and not (ids.dtype == np.int32 and ids.min() >= 0 and ids.max() < count):
+        raise ValueError(f"ids that are not between 0 and {count}")
+    return np.asarray(ids, dtype=np.int32)

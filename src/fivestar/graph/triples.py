@@ -1,0 +1,120 @@
+"""Facts as numbers: three columns of ids, and the keys by which they are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fivestar.errors import GraphError
+
+Ids = npt.NDArray[np.int32]
+Keys = npt.NDArray[np.int64]
+_KEY_LIMIT = 2**63
+
+
+@dataclass(frozen=True, eq=False)
+class Triples:
+    """Facts (head, relation, tail) as three read-only columns of ids.
+
+    >>> facts = Triples.of([(0, 0, 1), (1, 0, 2)])
+    >>> len(facts), facts.tails.tolist(), facts.array.tolist()
+    (2, [1, 2], [[0, 0, 1], [1, 0, 2]])
+    """
+
+    heads: Ids
+    relations: Ids
+    tails: Ids
+
+    def __post_init__(self) -> None:
+        for column in ("heads", "relations", "tails"):
+            values = np.ascontiguousarray(getattr(self, column), dtype=np.int32)
+            if values.ndim != 1 or len(values) != len(self.heads):
+                raise GraphError("heads, relations and tails must be of one length")
+            values.flags.writeable = False
+            object.__setattr__(self, column, values)
+
+    @classmethod
+    def of(cls, rows: npt.ArrayLike) -> Triples:
+        """Triples of an (n, 3) table of ids."""
+        table = np.asarray(rows, dtype=np.int32).reshape(-1, 3)
+        return cls(table[:, 0], table[:, 1], table[:, 2])
+
+    @property
+    def array(self) -> Ids:
+        """A copy as one (n, 3) table."""
+        return np.stack([self.heads, self.relations, self.tails], axis=1)
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Triples):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, column), getattr(other, column))
+            for column in ("heads", "relations", "tails")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Triples({len(self):,})"
+
+    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Triples:
+        """The triples at these rows (positions or a mask)."""
+        return Triples(self.heads[rows], self.relations[rows], self.tails[rows])
+
+    def __add__(self, other: Triples) -> Triples:
+        return Triples(
+            np.concatenate([self.heads, other.heads]),
+            np.concatenate([self.relations, other.relations]),
+            np.concatenate([self.tails, other.tails]),
+        )
+
+    def distinct(self) -> Triples:
+        """Each fact once, where it first stood."""
+        (keys,) = comparable_keys(self)
+        repeated = _repeated_values(keys)
+        if not len(repeated):
+            return self
+        # Only rows of repeated facts need the expensive search for the first of each.
+        suspects = np.flatnonzero(pc.is_in(pa.array(keys), value_set=pa.array(repeated)))
+        _, first = np.unique(keys[suspects], return_index=True)
+        keep = np.ones(len(self), dtype=bool)
+        keep[suspects] = False
+        keep[suspects[first]] = True
+        return self.take(keep)
+
+    def are_in(self, others: Triples) -> npt.NDArray[np.bool_]:
+        """For each fact: is it one of the others?"""
+        mine, theirs = comparable_keys(self, others)
+        return np.asarray(pc.is_in(pa.array(mine), value_set=pa.array(theirs)))
+
+
+def comparable_keys(*parts: Triples) -> list[Keys]:
+    """One 64-bit key a fact for each part: equal keys are equal facts, across the parts too.
+
+    >>> a, b = comparable_keys(Triples.of([(0, 0, 1), (5, 1, 2)]), Triples.of([(5, 1, 2)]))
+    >>> bool(a[1] == b[0]), bool(a[0] == b[0])
+    (True, False)
+    """
+    tails = 1 + max((int(part.tails.max()) for part in parts if len(part)), default=0)
+    relations = 1 + max((int(part.relations.max()) for part in parts if len(part)), default=0)
+    heads = 1 + max((int(part.heads.max()) for part in parts if len(part)), default=0)
+    pairs = [part.heads.astype(np.int64) * relations + part.relations for part in parts]
+    if heads * relations * tails >= _KEY_LIMIT:
+        # Too wide for 64 bits: number the (head, relation) pairs that do occur instead.
+        _, numbers = np.unique(np.concatenate(pairs), return_inverse=True)
+        pairs = np.split(numbers.astype(np.int64), np.cumsum([len(p) for p in pairs])[:-1])
+    return [pair * tails + part.tails for pair, part in zip(pairs, parts, strict=True)]
+
+
+def _repeated_values(keys: Keys) -> Keys:
+    # numpy's vectorised sort is an order of magnitude faster than a hash table or argsort here.
+    ordered = np.sort(keys)
+    repeated: Keys = ordered[1:][ordered[1:] == ordered[:-1]]
+    return repeated

@@ -1,0 +1,136 @@
+"""Names and their ids.
+
+Three words, used the same way everywhere: a *name* is the string that the data uses and is unique;
+an *id* is its row number; a *label* is an optional text for people (and need not be unique).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fivestar.errors import GraphError, UnknownName
+from fivestar.spelling import nearest
+
+# 64-bit offsets: the names of a very large graph pass 2 GiB in all.
+NAME_TYPE = pa.large_string()
+Ids = npt.NDArray[np.int32]
+
+
+class Vocabulary:
+    """The names of one kind of thing in a fixed order, with optional labels and descriptions.
+
+    >>> entities = Vocabulary("entity", ["Paris", "France"])
+    >>> entities.id_of("France"), entities.name_of(0)
+    (1, 'Paris')
+    >>> entities.id_of("Pariss")
+    Traceback (most recent call last):
+    fivestar.errors.UnknownName: no entity 'Pariss'; did you mean 'Paris'?
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        names: Sequence[str] | pa.Array,
+        labels: Sequence[str | None] | pa.Array | None = None,
+        descriptions: Sequence[str | None] | pa.Array | None = None,
+    ) -> None:
+        self.kind = kind
+        self.names = _strings(names)
+        self.labels = None if labels is None else _strings(labels)
+        self.descriptions = None if descriptions is None else _strings(descriptions)
+        for extra in (self.labels, self.descriptions):
+            if extra is not None and len(extra) != len(self.names):
+                raise GraphError(f"{len(extra)} labels for {len(self.names)} names: give one each")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.as_py() for name in self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._id_by_name
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return all(
+            _equal(getattr(self, field), getattr(other, field))
+            for field in ("names", "labels", "descriptions")
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, and content is large
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({self.kind!r}, {len(self):,} names)"
+
+    @cached_property
+    def _id_by_name(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names.to_pylist())}
+
+    def id_of(self, name: str) -> int:
+        """The id of a name."""
+        try:
+            return self._id_by_name[name]
+        except KeyError:
+            raise UnknownName(self._unknown(name)) from None
+
+    def ids_of(self, names: Iterable[str] | pa.Array) -> Ids:
+        """The ids of many names at once."""
+        wanted = _strings(names if isinstance(names, pa.Array) else list(names))
+        found = pc.index_in(wanted, value_set=self.names)
+        if found.null_count:
+            missing = wanted.filter(found.is_null())
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+            raise UnknownName(self._unknown(missing[0].as_py()) + more)
+        return np.asarray(found.to_numpy(), dtype=np.int32)
+
+    def name_of(self, number: int) -> str:
+        """The name of an id."""
+        return str(self.names[self._checked(number)].as_py())
+
+    def names_of(self, ids: npt.ArrayLike) -> list[str]:
+        """The names of many ids at once."""
+        return [str(name) for name in self.names.take(pa.array(np.asarray(ids))).to_pylist()]
+
+    def label_of(self, number: int) -> str:
+        """The text for people: the label where there is one, else the name."""
+        label = self.labels[self._checked(number)].as_py() if self.labels is not None else None
+        return self.name_of(number) if label is None else str(label)
+
+    def description_of(self, number: int) -> str | None:
+        """The longer text for people, where there is one."""
+        if self.descriptions is None:
+            return None
+        text: str | None = self.descriptions[self._checked(number)].as_py()
+        return text
+
+    def _checked(self, number: int) -> int:
+        if not 0 <= number < len(self):
+            raise UnknownName(f"no {self.kind} with id {number}; ids run from 0 to {len(self) - 1}")
+        return int(number)
+
+    def _unknown(self, name: object) -> str:
+        near = nearest(str(name), self._id_by_name)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        return f"no {self.kind} {name!r}{hint}"
+
+
+def _strings(values: Sequence[str | None] | pa.Array) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.Array):
+        return values if values.type == NAME_TYPE else values.cast(NAME_TYPE)
+    return pa.array(values, NAME_TYPE)
+
+
+def _equal(mine: pa.Array | None, theirs: pa.Array | None) -> bool:
+    if mine is None or theirs is None:
+        return mine is theirs
+    return bool(mine.equals(theirs))

@@ -1,0 +1,21 @@
+"""Suggestions for words that are not known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known words spelled most like this one, best first.
+
+    >>> nearest("Pariss", ["Lima", "Paris", "Parma"])
+    ['Paris', 'Parma']
+    """
+    # The comparison is quadratic in the length of a word and there may be millions of words,
+    # so those whose length alone rules them out are dropped first.
+    slack = max(2, len(word) // 3)
+    close = [k for k in known if abs(len(k) - len(word)) <= slack]
+    same_case = {k.casefold(): k for k in close}
+    found = difflib.get_close_matches(word.casefold(), same_case, n=most, cutoff=0.7)
+    return [same_case[match] for match in found]
