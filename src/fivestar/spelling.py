@@ -9,8 +9,8 @@ from collections.abc import Iterable
 def nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:
     """The known words spelled most like this one, best first.
 
-    >>> nearest("Pariss", ["Lima", "Paris", "Parma"])
-    ['Paris', 'Parma']
+    >>> nearest("Pariss", ["Lima", "paris", "Parma"])
+    ['paris']
     """
     # The comparison is quadratic in the length of a word and there may be millions of words,
     # so those whose length alone rules them out are dropped first.

@@ -27,6 +27,7 @@ from fivestar.graph.readers.base import (
     Tally,
 )
 from fivestar.graph.readers.compression import SUFFIXES as PACKED
+from fivestar.graph.readers.dialect import counted
 from fivestar.graph.report import ReadReport, SplitReport
 from fivestar.graph.storage import is_saved_graph, load_graph
 from fivestar.graph.suspicions import suspicions
@@ -117,7 +118,7 @@ def _built(
     if not len(splits["train"]):
         tally = tallies["train"]
         raise BadSource(
-            f"{tally.source}: holds no triple ({tally.lines:,} {tally.unit}s: {tally.headers} "
+            f"{tally.source}: holds no triple ({counted(tally.lines, tally.unit)}: {tally.headers} "
             f"header, {tally.blanks:,} blank, {tally.bad:,} bad); a graph needs at least one"
         )
     graph = KnowledgeGraph(

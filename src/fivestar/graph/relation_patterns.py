@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +69,7 @@ class _PairIndex:
         rows = np.flatnonzero(count)
         start, count = start[rows], count[rows]
         cuts = np.searchsorted(np.cumsum(count), np.arange(0, count.sum(), _ROWS_AT_ONCE), "right")
-        for first, last in zip(cuts, [*cuts[1:], len(rows)], strict=True):
+        for first, last in pairwise([*cuts, len(rows)]):
             some = count[first:last]
             behind = np.repeat(start[first:last] - (np.cumsum(some) - some), some)
             yield (

@@ -101,20 +101,23 @@ def _places(
     """For each fact 0, 1 or 2: train, valid or test.
 
     Groups leave train in random order as long as each of their entities and relations keeps a fact
-    there; test is filled first, as it is what the split is for.
+    there. They go where more is missing in proportion, so that a graph with little to spare gives
+    to both.
     """
     place = np.zeros(len(facts), np.int8)
     heads, relations, tails = facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist()
     ends = np.concatenate([facts.heads, facts.tails])
     entity_left = np.bincount(ends).tolist() if len(facts) else []
     relation_left = np.bincount(facts.relations).tolist() if len(facts) else []
-    room = [0, wanted["valid"], wanted["test"]]
+    size = [0, wanted["valid"], wanted["test"]]
+    room = size.copy()
     for rows in groups.shuffled(seed):
-        target = 2 if room[2] >= len(rows) else 1 if room[1] >= len(rows) else 0
-        if not target:
-            if not (room[1] or room[2]):
-                break
+        if not (room[1] or room[2]):
+            break
+        fitting = [target for target in (1, 2) if room[target] >= len(rows)]
+        if not fitting:
             continue
+        target = max(fitting, key=lambda option: room[option] / size[option])
         members = rows.tolist()
         for row in members:
             entity_left[heads[row]] -= 1

@@ -44,7 +44,7 @@ def _skipped(tallies: dict[str, Tally]) -> Iterator[str]:
 def _headers_as_triples(graph: KnowledgeGraph, tallies: dict[str, Tally]) -> Iterator[str]:
     for tally in tallies.values():
         first = tally.first_triple
-        if first is None or not _HEADER_WORDS.intersection(map(_word, first)):
+        if first is None or not _like_a_header(first):
             continue
         relation = graph.relations.id_of(first[1])
         if (
@@ -84,8 +84,9 @@ def _same_but_for(vocabulary: Vocabulary, fold: Callable[[str], str], what: str)
         folded[fold(name)].append(name)
     clashes = [group for group in folded.values() if len(group) > 1]
     if clashes:
-        number = counted(len(clashes), f"group of {vocabulary.kind} names").replace("s of", "s of")
-        yield f"{number} differ only in {what}, as {' and '.join(map(repr, clashes[0]))}"
+        example = " and ".join(map(repr, clashes[0]))
+        number = f"in {len(clashes):,} cases" if len(clashes) > 1 else "once"
+        yield f"{vocabulary.kind} names that differ only in {what}: {number}, as {example}"
 
 
 def _padded(vocabulary: Vocabulary) -> Iterator[str]:
@@ -97,8 +98,9 @@ def _padded(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"{noun} with white space at an end (kept as given), as {example!r}"
 
 
-def _word(field: str) -> str:
-    return field.strip().casefold().replace(" ", "_")
+def _like_a_header(fields: tuple[str, str, str]) -> bool:
+    words = {field.strip().casefold().replace(" ", "_") for field in fields} & _HEADER_WORDS
+    return len(words) > 1 or any(len(word) > 3 for word in words)
 
 
 def _composed(name: str) -> str:

@@ -87,7 +87,9 @@ class Tally:
     def reject(self, line: int, reason: str, text: str, options: ReadOptions) -> None:
         """Count a bad line, or stop there if bad lines are errors."""
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
-        shown = shown.encode("unicode_escape").decode() if not shown.isprintable() else shown
+        shown = "".join(
+            c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown
+        )
         if options.on_bad_line == "error":
             raise BadLine(
                 f"{self.source}, {self.unit} {line}: {reason}\n  | {shown}\n"

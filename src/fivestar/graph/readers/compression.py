@@ -21,7 +21,7 @@ SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 # A progress bar is for waits that one notices.
 PROGRESS_FROM_BYTES = 50_000_000
 
-_ARCHIVES = {
+_BINARY_FORMATS = {
     b"PK\x03\x04": "a ZIP archive (or an Office file); unpack it and give the file inside",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it and give the file inside",
     b"PAR1": "a Parquet file; read it with pyarrow and give the table to read_graph",
@@ -41,7 +41,7 @@ def open_bytes(path: Path, progress: Progress | None = None) -> Iterator[BinaryI
         size = path.stat().st_size
         shown = progress if size >= PROGRESS_FROM_BYTES else None
         with _Counted(path, size, shown) as raw:
-            yield _unpacked(io.BufferedReader(raw), path)
+            yield _unpacked(io.BufferedReader(raw))
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, pa.ArrowException) as error:
         raise BadSource(
             f"{path}: the packed file is damaged or cut short ({error}); fetch it again"
@@ -54,19 +54,25 @@ def open_bytes(path: Path, progress: Progress | None = None) -> Iterator[BinaryI
         raise BadSource(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _unpacked(raw: io.BufferedReader, path: Path) -> BinaryIO:
+def binary_format(start: bytes) -> str:
+    """What a file that is no text seems to be, and what to do with it."""
+    for magic, meaning in _BINARY_FORMATS.items():
+        if start.startswith(magic):
+            return meaning
+    return "some binary format; give a text file of triples"
+
+
+def _unpacked(raw: io.BufferedReader) -> BinaryIO:
     start = raw.peek(16)
     if start.startswith(b"\x1f\x8b"):
         return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
-    if start.startswith(b"BZh"):
+    # A name may begin with BZh; a bzip2 file goes on with digits of pi or, if empty, of its root.
+    if start.startswith(b"BZh") and start[4:10] in (b"1AY&SY", b"\x17rE8P\x90"):
         return cast("BinaryIO", bz2.BZ2File(raw))
     if start.startswith(b"\xfd7zXZ\x00"):
         return cast("BinaryIO", lzma.LZMAFile(raw))
     if start.startswith(b"\x28\xb5\x2f\xfd"):
         return cast("BinaryIO", pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"))
-    for magic, meaning in _ARCHIVES.items():
-        if start.startswith(magic):
-            raise BadSource(f"{path}: this is {meaning}")
     return raw
 
 

@@ -19,7 +19,7 @@ from pyarrow import csv
 from fivestar.errors import BadSource
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.blocks import Block, line_blocks
-from fivestar.graph.readers.compression import open_bytes
+from fivestar.graph.readers.compression import binary_format, open_bytes
 from fivestar.graph.readers.dialect import Dialect, LineError, detect
 from fivestar.graph.vocabulary import NAME_TYPE
 
@@ -47,7 +47,8 @@ class DelimitedReader:
                 if dialect is None:
                     block = _without_byte_order_mark(block)  # noqa: PLW2901
                     dialect = _dialect_of(block, options, tally.source)
-                    block = _after_header(block, dialect, tally)  # noqa: PLW2901
+                    if not block.overlong:
+                        block = _after_header(block, dialect, tally)  # noqa: PLW2901
                 if block.overlong:
                     _reject_overlong(block, options, tally)
                     continue
@@ -61,7 +62,11 @@ def _dialect_of(block: Block, options: ReadOptions, name: str) -> Dialect:
     sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
     odd = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\r")
     if odd * 100 > len(sample):
-        raise BadSource(f"{name}: is not text but some binary format; give a text file of triples")
+        raise BadSource(f"{name}: is no UTF-8 text but {binary_format(sample)}")
+    if b"\n" not in sample and b"\r" in sample[:-1]:
+        raise BadSource(
+            f"{name}: its lines end in the old way (CR); convert it: tr '\\r' '\\n' < FILE > NEW"
+        )
     lines = sample.split(b"\n")
     if len(lines) > 1 and len(sample) == _SAMPLE_BYTES:
         lines.pop()  # cut in the middle
@@ -88,7 +93,7 @@ def _after_header(block: Block, dialect: Dialect, tally: Tally) -> Block:
         return block
     if not dialect.has_header:
         try:
-            tally.first_triple = dialect.triple(line.removesuffix(b"\r"))
+            tally.first_triple = _triple(line.removesuffix(b"\r"), dialect)
         except LineError:
             tally.first_triple = None
         return block

@@ -172,22 +172,25 @@ def _best_delimiter(
 
 
 def _usual_width(lines: Sequence[bytes], reading: Dialect) -> tuple[int, float]:
+    """How many fields most lines have, and the share of lines that are surely so."""
     widths: Counter[int] = Counter()
+    cut: Counter[int] = Counter()
     for line in lines:
         try:
             fields = reading.split(line)
         except LineError:
             fields = []
-        # Where quotes have no meaning but fields begin with one and do not end with it, a quoted
-        # field is being cut: this is the wrong delimiter.
-        cut = not reading.quote and any(f.startswith(b'"') != f.endswith(b'"') for f in fields)
-        widths[0 if cut else len(fields)] += 1
+        widths[len(fields)] += 1
+        # Where quotes have no meaning but a field begins with one and does not end with it, this
+        # may be the wrong delimiter, cutting a quoted field.
+        if not reading.quote and any(f.startswith(b'"') and not f.endswith(b'"') for f in fields):
+            cut[len(fields)] += 1
     # Lines of fewer than three fields cannot be triples whatever the file is: they have no vote.
     voting = Counter({width: n for width, n in widths.items() if width >= 3})
     if not voting:
         return 0, 0.0
     width, votes = voting.most_common(1)[0]
-    return width, votes / len(lines)
+    return width, (votes - cut[width]) / len(lines)
 
 
 def _split_quoted(line: bytes, delimiter: bytes, quote: bytes) -> list[bytes]:

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.cli.main import app, main
+
+DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def leaves(command, path=("fivestar",)):
+    """Every command that does something, with the words that call it."""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from leaves(inner, (*path, name))
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("call", COMMANDS)
+def test_every_command_is_documented(call):
+    command = COMMANDS[call]
+    assert command.help
+    assert command.epilog.startswith(f"Example: {call}")
+    text = DOCS.read_text()
+    section = text.split(f"## {call}\n")[1].split("\n## ")[0]
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        assert parameter.help, f"{call} {parameter.name} has no help"
+        shown = parameter.opts[0] if parameter.opts[0].startswith("--") else parameter.name.upper()
+        assert f"`{shown}" in section, f"{call} {shown} is not in {DOCS.name}"
+    assert run(*call.split()[1:], "--help").exit_code == 0
+
+
+def test_help_and_version_answer_without_the_heavy_libraries():
+    code = """
+import sys, fivestar.cli.main as m
+from typer.testing import CliRunner
+for arguments in (["--help"], ["--version"], ["graph", "info", "--help"]):
+    assert CliRunner().invoke(m.app, arguments).exit_code == 0
+heavy = {"torch", "numpy", "pyarrow", "pandas"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_reading_a_graph_does_not_load_torch():
+    code = "import sys, fivestar; fivestar.read_graph(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_version():
+    assert run("--version").stdout == f"fivestar {fivestar.__version__}\n"
+
+
+def test_info_of_the_embedded_graph_as_tables():
+    result = run("graph", "info")
+    assert result.exit_code == 0
+    for text in ("demo", "2,149 entities", "capital_of", "symmetric: 1", "connected parts"):
+        assert text in result.stdout
+
+
+def test_info_as_json_has_the_promised_keys(tmp_path):
+    (tmp_path / "g.tsv").write_text("a\tr\tb\na\tr\tb\nb\tr\ta\n")
+    found = json.loads(run("graph", "info", str(tmp_path / "g.tsv"), "--json").stdout)
+    assert (found["entities"], found["relations"]) == (2, 1)
+    train = found["splits"]["train"]
+    assert (train["lines"], train["triples"], train["duplicates"]) == (3, 2, 1)
+    assert found["splits"]["test"]["lines"] == found["splits"]["valid"]["triples"] == 0
+    assert found["patterns"]["symmetric"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "entities"),
+    [
+        ("a;r;b\n", ["--delimiter", "semicolon"], 2),
+        ("a\tr\tb\n", ["--delimiter", "\\t"], 2),
+        ("x\ty\tz\na\tr\tb\n", ["--header", "yes"], 2),
+        ("w\ta\tr\tb\n", ["--columns", "1,2,3"], 2),
+        ("n,one,two,three\n1,a,r,b\n", ["--columns", "one,two,three"], 2),
+        ("'a,b',r,c\n", ["--quote", "'"], 2),
+        ("a\tr\tb\nbad\n", ["--on-bad-line", "skip"], 2),
+    ],
+)
+def test_every_reading_option_reaches_the_reader(tmp_path, text, options, entities):
+    path = tmp_path / "graph.txt"
+    path.write_text(text)
+    result = run("graph", "info", str(path), "--json", *options)
+    assert json.loads(result.stdout)["entities"] == entities
+    without = run("graph", "info", str(path), "--json")
+    assert (
+        without.exception
+        or json.loads(without.stdout) != json.loads(result.stdout)
+        or ("--delimiter" in options)
+    )
+
+
+def test_split_writes_a_folder_that_info_finds_nothing_wrong_with(tmp_path):
+    out = tmp_path / "parts"
+    arguments = ["--valid", "0.1", "--test", "0.2", "--seed", "7", "--out", str(out)]
+    result = run("graph", "split", *arguments)
+    assert "5,007 distinct triples → 3,505 train, 501 valid, 1,001 test" in result.stdout
+    found = json.loads(run("graph", "info", str(out), "--json").stdout)
+    assert found["warnings"] == []
+    assert found["held_out"]["test"]["lines"] == 1001
+    again = run("graph", "split", *arguments)
+    assert "exists already" in str(again.exception)
+
+
+def test_split_warns_when_it_falls_short(tmp_path):
+    path = tmp_path / "path.tsv"
+    path.write_text("".join(f"e{i}\tr\te{i + 1}\n" for i in range(40)))
+    result = run("graph", "split", str(path), "--test", "0.8", "--out", str(tmp_path / "o"))
+    assert "test is" in result.stderr
+    assert "triples short" in result.stderr
+
+
+def test_errors_are_one_message_and_no_traceback(monkeypatch, capsys, tmp_path):
+    path = tmp_path / "[red]odd[red].tsv"
+    path.write_text("a\tr\tb\nb\tr\n")
+    monkeypatch.setattr(sys, "argv", ["fivestar", "graph", "info", str(path)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"error: {path}, line 2: has 2 fields where 3 are expected")
+    assert "Traceback" not in printed.err

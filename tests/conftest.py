@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from fivestar.graph.catalog import data_folder
+
+# One deadline for all would test the machine, not the code.
+settings.register_profile(
+    "fivestar",
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    # The judgement on a commit is the same each time; on a developer's machine each run tries more.
+    derandomize="CI" in os.environ,
+)
+settings.load_profile("fivestar")
+
+PUBLISHED = data_folder()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if (PUBLISHED / "wn18rr").is_dir():
+        return
+    skip = pytest.mark.skip(reason=f"no published graphs in {PUBLISHED}")
+    for item in items:
+        if item.get_closest_marker("data"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _own_data_folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only tests of the published graphs see the user's folder of data sets."""
+    folder = PUBLISHED if request.node.get_closest_marker("data") else tmp_path / "datasets"
+    monkeypatch.setenv("FIVESTAR_DATA", os.fspath(folder))

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+
+import pyarrow as pa
+import pytest
+
+from fivestar.errors import BadLine, BadSource, GraphWarning
+from fivestar.graph.readers import blocks, compression
+from fivestar.graph.reading import read_graph
+
+ROWS = [("Rio de Janeiro", "in", "Brasil"), ("São Paulo", "in", "Brasil"), ("東京", "in", "日本")]
+
+
+def rows(graph, split="train"):
+    return list(zip(*graph.named(graph.split(split)).to_pydict().values(), strict=True))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="graph.tsv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ",", ";", "|"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_delimiters_line_ends_and_byte_order_marks(write, delimiter, end, last, mark):
+    text = mark + end.join(delimiter.join(row) for row in ROWS) + end * last
+    assert rows(read_graph(write(text, "graph.txt"))) == ROWS
+
+
+@pytest.mark.parametrize("delimiter", ["::", " ||| ", "→", "#"])
+def test_any_delimiter_can_be_given(write, delimiter):
+    assert (
+        rows(read_graph(write("\n".join(map(delimiter.join, ROWS))), delimiter=delimiter)) == ROWS
+    )
+
+
+def test_space_is_the_last_guess(write):
+    assert rows(read_graph(write("a r b\nb r c\n"))) == [("a", "r", "b"), ("b", "r", "c")]
+    assert rows(read_graph(write("New York,in,United States\n"))) == [
+        ("New York", "in", "United States")
+    ]
+
+
+def test_commas_and_quotes_in_tab_separated_names_mean_nothing(write):
+    wanted = [('5" disk', "is, a", "disk"), ('"x"', "is", "b")]
+    assert rows(read_graph(write("\n".join(map("\t".join, wanted))))) == wanted
+
+
+@pytest.mark.parametrize("name", ["graph.csv", "graph.txt"])
+def test_quoted_csv_keeps_tabs_commas_and_doubled_quotes(write, name):
+    text = '"a\tb\tx",r,"c, d"\n"say ""hi""",r,x"y\n'
+    assert rows(read_graph(write(text, name))) == [
+        ("a\tb\tx", "r", "c, d"),
+        ('say "hi"', "r", 'x"y'),
+    ]
+
+
+def test_quotes_can_be_switched_off_and_changed(write):
+    path = write("'a','r','b,c'\n", "graph.csv")
+    assert rows(read_graph(path, quote="'")) == [("a", "r", "b,c")]
+    assert rows(read_graph(write('"a,r,b\n', "other.csv"), quote="")) == [('"a', "r", "b")]
+
+
+@pytest.mark.parametrize(
+    ("header", "options"),
+    [
+        ("Object;Subject;Relation;Weight", {}),
+        ("to;from;how;w", {"columns": ("from", "how", "to")}),
+        ("to;from;how;w", {"columns": (1, 2, 0), "header": "yes"}),
+    ],
+)
+def test_columns_in_any_order_by_header_name_or_number(write, header, options):
+    path = write(f"{header}\nFrance;Paris;capital_of;0.9\nItaly;Rome;capital_of;0.8\n")
+    graph = read_graph(path, **options)
+    assert rows(graph) == [("Paris", "capital_of", "France"), ("Rome", "capital_of", "Italy")]
+    assert graph.report.splits["train"].headers == 1
+
+
+def test_columns_by_number_without_a_header(write):
+    assert rows(read_graph(write("x\tb\tr\ta\n"), columns=(3, 2, 1))) == [("a", "r", "b")]
+
+
+def test_a_header_is_found_but_only_where_there_is_one(write):
+    text = "head\trelation\ttail\na\tr\tb\n"
+    assert rows(read_graph(write(text))) == [("a", "r", "b")]
+    with pytest.warns(GraphWarning, match="looks like a header"):
+        assert len(rows(read_graph(write(text), header="no"))) == 2
+    assert rows(read_graph(write("a\tr\tb\nb\tr\tc\n"), header="yes")) == [("b", "r", "c")]
+
+
+def test_blank_lines_are_counted_and_line_numbers_stay_right(write):
+    path = write("\n\nhead\trelation\ttail\n\na\tr\tb\n   \n\tr\tc\n")
+    with pytest.raises(BadLine, match="line 7: has an empty head"):
+        read_graph(path)
+    with pytest.warns(GraphWarning, match=r"1 bad line left out \(line 7\)"):
+        report = read_graph(path, on_bad_line="skip").report.splits["train"]
+    assert (report.lines, report.blanks, report.headers, report.bad_lines) == (7, 4, 1, 1)
+    assert report.skipped[0].line == 7
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [
+        (".gz", gzip.compress),
+        (".bz2", bz2.compress),
+        (".xz", lzma.compress),
+        (".zst", lambda data: pa.compress(data, "zstd", asbytes=True)),
+    ],
+)
+def test_packed_files_whatever_their_name_and_in_several_parts(write, suffix, pack):
+    text = "\n".join(map("\t".join, ROWS)).encode()
+    cut = text.index(b"\n") + 1
+    assert rows(read_graph(write(pack(text), f"graph.tsv{suffix}"))) == ROWS
+    assert rows(read_graph(write(pack(text), "misnamed"))) == ROWS
+    assert rows(read_graph(write(pack(text[:cut]) + pack(text[cut:]), "twice"))) == ROWS
+
+
+@pytest.mark.parametrize("name", ["PAR1", "BZh9", "PK", "%PDF", "SQLite format 3", "ARROW1"])
+def test_a_name_may_begin_like_a_binary_format(write, name):
+    assert rows(read_graph(write(f"{name}\tr\tb\n"))) == [(name, "r", "b")]
+
+
+def test_an_empty_packed_file_is_an_empty_file(write):
+    with pytest.raises(BadSource, match="is empty"):
+        read_graph(write(bz2.compress(b"")))
+
+
+def test_a_plain_file_with_a_packed_name(write):
+    assert len(read_graph(write("a\tr\tb\n", "graph.tsv.gz")).train) == 1
+
+
+def test_a_line_longer_than_a_block_is_one_bad_line(write, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    path = write("a\tr\tb\n" + "x" * 500 + "\tr\tb\nc\tr\td\n")
+    with pytest.raises(BadLine, match="line 2: is longer than"):
+        read_graph(path)
+    with pytest.warns(GraphWarning, match="1 bad line"):
+        graph = read_graph(path, on_bad_line="skip")
+    assert rows(graph) == [("a", "r", "b"), ("c", "r", "d")]
+    assert graph.report.splits["train"].lines == 3
+
+
+def test_a_megabyte_of_name_is_refused_by_both_ways_of_reading(write):
+    line = "x" * (1 << 20) + "\tr\tb\n"
+    with pytest.raises(BadLine, match="line 2: is longer than"):
+        read_graph(write("a\tr\tb\n" + line))
+    assert len(read_graph(write("a\tr\tb\n" + line[10:])).train) == 2
+
+
+def test_more_bad_lines_than_are_described(write):
+    path = write("a\tr\tb\n" * 3000 + "bad\n" * 1500)
+    with pytest.warns(GraphWarning, match="1,500 bad lines"):
+        report = read_graph(path, on_bad_line="skip").report.splits["train"]
+    assert (report.bad_lines, len(report.skipped), report.duplicates) == (1500, 1000, 2999)
+
+
+def test_progress_is_told_for_large_files_only(write, monkeypatch):
+    seen = []
+    path = write("a\tr\tb\n" * 1000)
+    read_graph(path, progress=lambda done, total: seen.append((done, total)))
+    assert not seen
+    monkeypatch.setattr(compression, "PROGRESS_FROM_BYTES", 1000)
+    read_graph(path, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+def test_many_pieces_number_names_as_one_piece_does(write, monkeypatch):
+    text = "".join(f"e{i % 97}\tr{i % 7}\te{i * i % 89}\n" for i in range(5000))
+    whole = read_graph(write(text))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr("fivestar.graph.building.BYTES_AT_ONCE", 3000)
+    assert read_graph(write(text)) == whole

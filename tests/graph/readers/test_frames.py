@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from fivestar.errors import GraphWarning
+from fivestar.graph.reading import read_graph
+
+ROWS = [("Paris", "capital_of", "France"), ("Rome", "capital_of", "Italy")]
+COLUMNS = dict(zip(["head", "relation", "tail"], zip(*ROWS, strict=True), strict=True))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ROWS,
+        iter(ROWS),
+        [list(row) for row in ROWS],
+        pa.table(COLUMNS),
+        pa.RecordBatch.from_pydict({k: list(v) for k, v in COLUMNS.items()}),
+        pd.DataFrame(COLUMNS),
+        pd.DataFrame(COLUMNS).astype("category"),
+        pl.DataFrame(COLUMNS),
+        pd.DataFrame(ROWS),
+        pd.DataFrame(COLUMNS)[["tail", "head", "relation"]],
+        pd.DataFrame({**COLUMNS, "weight": [0.1, 0.2]}),
+        {"train": ROWS},
+    ],
+    ids=lambda source: type(source).__module__.split(".")[0] + "." + type(source).__name__,
+)
+def test_every_kind_of_table_gives_the_same_graph(source):
+    assert read_graph(source) == read_graph(ROWS)
+
+
+def test_columns_of_tables_by_name_and_number():
+    table = pa.table({"x": ["b"], "y": ["a"], "z": ["r"]})
+    assert read_graph(table, columns=("y", "z", "x")) == read_graph([("a", "r", "b")])
+    assert read_graph(table, columns=(1, 2, 0)) == read_graph([("a", "r", "b")])
+
+
+def test_whole_numbers_are_names():
+    frame = pd.DataFrame({"h": [1, 2], "r": ["x", "x"], "t": [2, 3]})
+    assert list(read_graph(frame).entities) == ["1", "2", "3"]
+    assert list(read_graph([(1, "x", 2)]).entities) == ["1", "2"]
+
+
+def test_splits_of_any_kind_together(tmp_path):
+    (tmp_path / "test.tsv").write_text("Rome\tcapital_of\tFrance\n")
+    graph = read_graph(
+        {"train": ROWS, "dev": pd.DataFrame(ROWS[:1]), "test": tmp_path / "test.tsv"}, name="mix"
+    )
+    assert [len(part) for part in graph.splits.values()] == [2, 1, 1]
+    assert graph.name == "mix"
+
+
+def test_bad_rows_are_skipped_on_request():
+    table = pa.table({"h": ["a", None, "c", ""], "r": ["r"] * 4, "t": ["b"] * 4})
+    with pytest.warns(GraphWarning, match=r"2 bad rows left out \(row 1, 3\)"):
+        graph = read_graph(table, on_bad_line="skip")
+    assert list(graph.entities) == ["a", "b", "c"]
+    with pytest.warns(GraphWarning, match="1 bad row"):
+        graph = read_graph([("a", "r", "b"), 7], on_bad_line="skip")
+    assert graph.report.splits["train"].skipped[0].reason.startswith("is not a triple")
+
+
+def test_a_generator_is_read_in_pieces(monkeypatch):
+    monkeypatch.setattr("fivestar.graph.readers.frames._ITEMS_AT_ONCE", 3)
+    graph = read_graph((f"e{i}", "r", f"e{i + 1}") for i in range(10))
+    assert len(graph.train) == 10
+    assert graph.report.splits["train"].lines == 10

@@ -1,0 +1,209 @@
+"""Every kind of bad input we could think of, and the message it gets: docs/bad-input.md.
+
+After changing a message on purpose: UPDATE_DOCS=1 python -m pytest tests/graph/test_bad_input.py
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from fivestar.errors import FivestarError, GraphWarning
+from fivestar.graph.reading import read_graph
+from fivestar.graph.splitting import split_graph
+from fivestar.graph.storage import save_graph
+from fivestar.graph.writing import write_graph
+
+PAGE = Path(__file__).parents[2] / "docs" / "bad-input.md"
+GOOD = b"a\tr\tb\nb\tr\tc\n"
+HEADING = """# Bad input, and what fivestar says
+
+Each row is a test: the message is what the program prints (`DIR` stands for the folder of the
+test). Errors stop; warnings are shown and the graph is read.
+
+| what is wrong | what is said |
+|---|---|
+"""
+
+
+def file(content, name="graph.tsv", **options):
+    def source(folder):
+        (folder / name).write_bytes(content)
+        return read_graph(folder / name, **options)
+
+    return source
+
+
+def folder(files, **options):
+    def source(where):
+        (where / "graph").mkdir()
+        for name, content in files.items():
+            (where / "graph" / name).write_bytes(content)
+        return read_graph(where / "graph", **options)
+
+    return source
+
+
+def value(thing, **options):
+    return lambda _: read_graph(thing, **options)
+
+
+def saved(damage):
+    def source(where):
+        save_graph(read_graph([("a", "r", "b")]), where / "saved")
+        damage(where / "saved")
+        return read_graph(where / "saved")
+
+    return source
+
+
+def edit_manifest(change):
+    def damage(where):
+        manifest = json.loads((where / "manifest.json").read_text())
+        change(manifest)
+        (where / "manifest.json").write_text(json.dumps(manifest))
+
+    return damage
+
+
+def swap(manifest):
+    manifest["files"]["../entities.parquet"] = manifest["files"].pop("entities.parquet")
+
+
+def occupied(where):
+    (where / "out").mkdir()
+    return write_graph(read_graph([("a", "r", "b")]), where / "out")
+
+
+CASES = {
+    "too few fields": file(GOOD + b"c\tr\n"),
+    "too many fields": file(GOOD + b"c\tr\td\te\n"),
+    "an empty head": file(GOOD + b"\tr\td\n"),
+    "an empty relation": file(GOOD + b"c\t\td\n"),
+    "an empty tail": file(GOOD + b"c\tr\t\n"),
+    "only delimiters": file(GOOD + b"\t\t\n"),
+    "invalid UTF-8 (Latin-1)": file(GOOD + "c\tr\tné\n".encode("latin1")),
+    "a NUL byte": file(GOOD * 40 + b"c\0\tr\td\n"),
+    "old Mac line ends": file(b"a\tr\tb\rb\tr\tc\r"),
+    "a line of 2 MiB": file(GOOD + b"x" * (2 << 20) + b"\tr\tc\n"),
+    "an unclosed quote": file(b'a,r,b\n"b,r,c\n', "graph.csv"),
+    "text behind a closing quote": file(b'a,r,b\n"b"x,r,c\n', "graph.csv"),
+    "UTF-16": file(GOOD.decode().encode("utf-16")),
+    "a binary file": file(bytes(range(256)) * 20),
+    "a ZIP archive": file(b"PK\x03\x04" + bytes(100)),
+    "a Parquet file": file(b"PAR1" + bytes(100)),
+    "an empty file": file(b""),
+    "only blank lines": file(b"\n\n  \n"),
+    "only a header": file(b"head\trelation\ttail\n"),
+    "every line bad, skipping": file(b"\xff\tr\tb\n\xff\tr\tc\n", on_bad_line="skip"),
+    "no delimiter to be found": file(b"one\ntwo\n"),
+    "the wrong delimiter given": file(GOOD, delimiter=";"),
+    "five columns, none named": file(b"1\ta\tr\tb\t.5\n2\tb\tr\tc\t.5\n"),
+    "a column number that is not there": file(GOOD, columns=(0, 1, 3)),
+    "a column name that is not there": file(b"s\tp\to\n" + GOOD, columns=("s", "pp", "o")),
+    "a column name that is there twice": file(b"s\ts\to\n" + GOOD, columns=("s", "o", "p")),
+    "the same column twice": file(GOOD, columns=(0, 0, 1)),
+    "names and numbers mixed": file(GOOD, columns=(0, "p", 2)),
+    "column names without a header": file(GOOD, columns=("s", "p", "o"), header="no"),
+    "a negative column number": file(GOOD, columns=(-1, 0, 1)),
+    "an unknown choice": file(GOOD, on_bad_line="ignore"),
+    "an empty delimiter": file(GOOD, delimiter=""),
+    "a quote of two characters": file(GOOD, quote="''"),
+    "a cut gzip file": file(gzip.compress(GOOD * 1000)[:-20], "graph.tsv.gz"),
+    "a damaged xz file": file(lzma.compress(GOOD * 1000)[:-20], "graph.tsv.xz"),
+    "a cut bz2 file": file(bz2.compress(GOOD * 1000)[:-20], "graph.tsv.bz2"),
+    "a cut zstd file": file(pa.compress(GOOD * 1000, "zstd", asbytes=True)[:-9], "graph.tsv.zst"),
+    "a name that is nothing": lambda _: read_graph("wn18r"),
+    "a name like a known one": lambda where: (
+        (where / "datasets" / "wn18rr").mkdir(parents=True) or read_graph("wn18r")
+    ),
+    "an empty name": value(""),
+    "a folder without splits": folder({"triples.tsv": GOOD, "notes.md": b"x"}),
+    "an empty folder": folder({}),
+    "two files for one split": folder({"train.txt": GOOD, "train.tsv": GOOD}),
+    "a bad line in valid": folder({"train.txt": GOOD, "dev.txt": b"a\tr\tb\nbroken\n"}),
+    "a bad line of labels": folder({"train.txt": GOOD, "entity_labels.tsv": b"a\tA\nb\n"}),
+    "a number instead of a graph": value(42),
+    "bytes instead of a path": value(b"graph.tsv"),
+    "a mapping without train": value({"test": [("a", "r", "b")]}),
+    "a mapping with an unknown split": value({"train": [("a", "r", "b")], "holdout": []}),
+    "an iterable of pairs": value([("a", "r", "b"), ("a", "b")]),
+    "an iterable of strings": value(["arb"]),
+    "a triple with None": value([("a", None, "b")]),
+    "no triples at all": value([]),
+    "a table with a missing cell": value(
+        pa.table({"s": ["a", None], "p": ["r", "r"], "o": ["b", "c"]})
+    ),
+    "a table of numbers with fractions": value(
+        pd.DataFrame({"s": [1.0, np.nan], "p": ["r", "r"], "o": ["b", "c"]})
+    ),
+    "a table of four columns": value(pa.table({"i": [1], "x": ["a"], "y": ["r"], "z": ["b"]})),
+    "a saved graph with a changed file": saved(
+        lambda where: (where / "train.parquet").write_bytes(b"PAR1" + bytes(50))
+    ),
+    "a saved graph with a missing file": saved(lambda where: (where / "train.parquet").unlink()),
+    "a saved graph with a broken manifest": saved(
+        lambda where: (where / "manifest.json").write_text("{")
+    ),
+    "a saved graph of a later version": saved(edit_manifest(lambda m: m.update(version=2))),
+    "a manifest of something else": saved(edit_manifest(lambda m: m.update(format="model"))),
+    "a manifest that points outside": saved(edit_manifest(swap)),
+    "a manifest without a report": saved(edit_manifest(lambda m: m.pop("report"))),
+    "an output folder that exists": occupied,
+    "shares that leave no train": lambda _: split_graph(read_graph(), valid=0.5, test=0.5),
+    "a share that is none": lambda _: split_graph(read_graph(), valid=5),
+    "nothing can be held out": lambda _: split_graph(read_graph([("a", "r", "b")]), test=0.9),
+    "warning: bad lines skipped": file(GOOD + b"c\tr\n\tr\tx\n", on_bad_line="skip"),
+    "warning: a header read as a triple": file(b"name\trelation\tother\n" + GOOD, header="no"),
+    "warning: relations that differ in case": file(b"a\tR\tb\nb\tr\tc\n"),
+    "warning: accents encoded twice": file("é\tr\tb\ne\u0301\tr\tc\n".encode()),
+    "warning: white space at an end": file(b"a \tr\tb\na\tr\tc\n"),
+    "warning: self-loops": value([(str(i), "r", str(i)) for i in range(12)] + [("a", "r", "b")]),
+    "warning: columns in another order": value(
+        [("ab"[i % 2], f"e{i}", "ab"[i % 3 % 2]) for i in range(30)]
+    ),
+}
+
+
+def said(case, where):
+    """All that a case makes the program say, with nothing in it that differs between machines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            case(where)
+            messages = [str(w.message) for w in caught if issubclass(w.category, GraphWarning)]
+        except FivestarError as error:
+            messages = [str(error)]
+    return " ⏎ ".join(" / ".join(messages).replace(str(where), "DIR").splitlines())
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_what_is_said_is_what_the_page_says(title, tmp_path):
+    message = said(CASES[title], tmp_path)
+    assert message, "nothing was said"
+    row = f"| {title} | {message.replace('|', '¦')} |"
+    if os.environ.get("UPDATE_DOCS"):
+        rows = {} if title == next(iter(CASES)) else _rows()
+        rows[title] = row
+        PAGE.write_text(HEADING + "\n".join(rows.values()) + "\n")
+    assert _rows()[title] == row
+
+
+def test_the_page_has_no_other_rows():
+    assert list(_rows()) == list(CASES)
+
+
+def _rows():
+    lines = PAGE.read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ") and "what is wrong" not in line]
+    return {row.split(" | ")[0].removeprefix("| "): row for row in rows}
