@@ -58,8 +58,14 @@ assert not heavy, heavy
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_reading_a_graph_does_not_load_torch():
-    code = "import sys, fivestar; fivestar.read_graph(); assert 'torch' not in sys.modules"
+def test_reading_a_graph_loads_neither_torch_nor_pandas(tmp_path):
+    (tmp_path / "graph.tsv").write_text("a\tr\tb\na\tr\tb\n")
+    code = f"""
+import sys, fivestar
+fivestar.read_graph({str(tmp_path / "graph.tsv")!r})
+heavy = {{"torch", "pandas"}} & set(sys.modules)
+assert not heavy, heavy
+"""
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

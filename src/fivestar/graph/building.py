@@ -1,41 +1,44 @@
-"""Columns of names in, ids out: both vocabularies grow in the order in which names first appear."""
+"""Columns of names in, ids out: both vocabularies grow in the order in which names first appear.
+
+Hashing millions of names is what reading costs. Names are folded twice: within groups of pieces
+(heads and tails in parallel), and then the distinct names of all groups once more. That is cheaper
+than looking each group up in a vocabulary that grows, and no name ever becomes a Python object.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fivestar.errors import GraphError
+from fivestar.graph.arrow import from_arrow, to_arrow
 from fivestar.graph.readers.base import TripleColumns
 from fivestar.graph.triples import Ids, Triples
 from fivestar.graph.vocabulary import NAME_TYPE
 
-# Names are numbered this many bytes at a time: looking names up costs a pass over the whole
-# vocabulary each time, holding them costs memory. Measured: 32 MiB is 1.4 times slower than 128,
-# 256 is no faster and takes 150 MB more.
-BYTES_AT_ONCE = 128 << 20
+# Bytes of names that are folded at once. Smaller groups hold less memory but repeat more names.
+BYTES_AT_ONCE = 192 << 20
+# Distinct names of groups that wait to be numbered; a file of any size stays below this.
+BYTES_WAITING = 512 << 20
 _MOST_NAMES = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class _Coded:
-    """One column as codes into its own distinct names, which stand in order of appearance."""
+class _Folded:
+    """One column of a group as codes into its own names, which stand in order of appearance."""
 
     names: pa.Array
     codes: Ids
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray) -> _Coded:
+    def of(cls, column: pa.ChunkedArray) -> _Folded:
         encoded = column.dictionary_encode()
-        if not encoded.num_chunks:
-            return cls(pa.array([], NAME_TYPE), np.empty(0, np.int32))
-        codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+        codes = np.concatenate([from_arrow(chunk.indices) for chunk in encoded.chunks])
         # Every chunk carries the dictionary as far as it was then known: the last has it all.
         return cls(encoded.chunk(encoded.num_chunks - 1).dictionary, codes)
 
@@ -52,37 +55,50 @@ class Encoder:
     """Turns columns of names into triples of ids."""
 
     def __init__(self) -> None:
-        self.entities = pa.array([], NAME_TYPE)
-        self.relations = pa.array([], NAME_TYPE)
+        self.entities = pa.nulls(0, NAME_TYPE)
+        self.relations = pa.nulls(0, NAME_TYPE)
 
     def encode(self, pieces: Iterable[TripleColumns]) -> Triples:
         """All pieces of one source as triples; names not seen before get the next ids."""
-        with ThreadPoolExecutor(3) as pool:
-            coded = [self._encode_some(group, pool) for group in _groups(pieces)]
-        if not coded:
+        done: list[tuple[Ids, Ids, Ids]] = []
+        waiting: list[list[_Folded]] = []
+        size = 0
+        with ThreadPoolExecutor(2) as pool:
+            for group in _groups(pieces):
+                # The relations, which are few and quick, go with whoever is ready first.
+                folded = list(pool.map(_Folded.of, (group[0], group[2], group[1])))
+                group.clear()  # the names are held once from here on
+                waiting.append(folded)
+                size += sum(column.names.nbytes for column in folded)
+                if size > BYTES_WAITING:
+                    done += self._numbered(waiting)
+                    waiting, size = [], 0
+        done += self._numbered(waiting)
+        if not done:
             return Triples.of([])
-        heads, relations, tails = (np.concatenate(column) for column in zip(*coded, strict=True))
+        heads, relations, tails = (np.concatenate(column) for column in zip(*done, strict=True))
         return Triples(heads, relations, tails)
 
-    def _encode_some(
-        self, columns: list[pa.ChunkedArray], pool: ThreadPoolExecutor
-    ) -> tuple[Ids, Ids, Ids]:
-        heads, relations, tails = pool.map(_Coded.of, columns)
-        columns.clear()  # the names are held once from here on
-        self.relations, (relation_ids,) = _grown(self.relations, [relations], pool)
-        self.entities, (head_ids, tail_ids) = _grown(self.entities, [heads, tails], pool)
-        return (
-            head_ids[heads.codes],
-            relation_ids[relations.codes],
-            tail_ids[tails.codes],
-        )
+    def _numbered(self, groups: list[list[_Folded]]) -> Iterator[tuple[Ids, Ids, Ids]]:
+        """Heads, relations and tails of each group as ids."""
+        ends = [[heads, tails] for heads, tails, _ in groups]
+        self.entities, entity_ids = _grown(self.entities, ends)
+        self.relations, relation_ids = _grown(self.relations, [[third] for _, _, third in groups])
+        for group, (head_ids, tail_ids), (rel_ids,) in zip(
+            groups, entity_ids, relation_ids, strict=True
+        ):
+            heads, tails, relations = group
+            group.clear()
+            yield head_ids[heads.codes], rel_ids[relations.codes], tail_ids[tails.codes]
 
 
-def _groups(pieces: Iterable[TripleColumns]) -> Iterable[list[pa.ChunkedArray]]:
-    """Pieces put together until they are worth numbering."""
+def _groups(pieces: Iterable[TripleColumns]) -> Iterator[list[pa.ChunkedArray]]:
+    """Pieces put together until they are worth folding."""
     group: list[TripleColumns] = []
     size = 0
     for piece in pieces:
+        if not len(piece.heads):
+            continue
         group.append(piece)
         size += sum(column.nbytes for column in piece)
         if size >= BYTES_AT_ONCE:
@@ -101,41 +117,35 @@ def _joined(group: list[TripleColumns]) -> list[pa.ChunkedArray]:
     return columns
 
 
-def _grown(
-    known: pa.Array, columns: list[_Coded], pool: ThreadPoolExecutor
-) -> tuple[pa.Array, list[Ids]]:
-    """The vocabulary with what is new in these columns, and the id of each column's names.
+def _grown(known: pa.Array, groups: list[list[_Folded]]) -> tuple[pa.Array, list[list[Ids]]]:
+    """The vocabulary with what is new in these groups, and the ids of each column's names.
 
     New names are numbered as one meets them reading row by row, left to right.
     """
-    found = list(pool.map(lambda column: _lookup(column.names, known), columns))
-    new = [np.flatnonzero(ids < 0) for ids in found]
-    if len(columns) == 1:
-        places: list[npt.NDArray[np.intp]] = new
-    else:
-        first_rows = pool.map(_Coded.first_rows, columns)
-        places = [
-            rows[unknown] * len(columns) + offset
-            for offset, (rows, unknown) in enumerate(zip(first_rows, new, strict=True))
-        ]
-    order = np.argsort(np.concatenate(places), kind="stable")
-    candidates = pa.concat_arrays(
-        [column.names.take(pa.array(rows)) for column, rows in zip(columns, new, strict=True)]
-    )
-    coded = candidates.take(pa.array(order)).dictionary_encode()
-    if len(known) + len(coded.dictionary) > _MOST_NAMES:
+    columns = [column for group in groups for column in group]
+    folded = pa.chunked_array([known, *(c.names for c in columns)], NAME_TYPE).dictionary_encode()
+    chunks = [chunk for chunk in folded.chunks if len(chunk)]
+    names = chunks[-1].dictionary if chunks else known
+    if len(names) > _MOST_NAMES:
         raise GraphError(f"more than {_MOST_NAMES:,} names; split the graph")
-    ids = np.empty(len(order), np.int32)
-    ids[order] = coded.indices.to_numpy()
-    ids += len(known)
-    parts = np.split(ids, np.cumsum([len(rows) for rows in new])[:-1])
-    for column_ids, rows, part in zip(found, new, parts, strict=True):
-        column_ids[rows] = part
-    return pa.concat_arrays([known, coded.dictionary]), found
+    codes = [from_arrow(chunk.indices) for chunk in chunks[bool(len(known)) :]]
+    order = np.argsort(_first_places(len(known), len(names), groups, codes), kind="stable")
+    rank = np.empty(len(names), np.int32)
+    rank[order] = np.arange(len(names), dtype=np.int32)
+    ids = iter(rank[column] for column in codes)
+    return names.take(to_arrow(order)), [[next(ids) for _ in group] for group in groups]
 
 
-def _lookup(names: pa.Array, known: pa.Array) -> Ids:
-    """The id of each name, -1 for an unknown one."""
-    if not len(known):
-        return np.full(len(names), -1, np.int32)
-    return np.array(pc.fill_null(pc.index_in(names, value_set=known), -1), dtype=np.int32)
+def _first_places(
+    known: int, count: int, groups: list[list[_Folded]], codes: list[Ids]
+) -> npt.NDArray[np.int64]:
+    """Where each name is first met; known names keep their places before all others."""
+    place = np.full(count, np.iinfo(np.int64).max)
+    place[:known] = np.arange(known)
+    start, columns = known, iter(codes)
+    for group in groups:
+        for offset, folded in enumerate(group):
+            here = start + folded.first_rows() * len(group) + offset
+            np.minimum.at(place, next(columns), here)
+        start += len(group[0].codes) * len(group)
+    return place

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fivestar.errors import SettingsError
+from fivestar.graph.arrow import to_arrow
 from fivestar.graph.report import ReadReport
 from fivestar.graph.triples import Ids, Triples
 from fivestar.graph.vocabulary import Vocabulary
@@ -98,8 +99,8 @@ class KnowledgeGraph:
         """These facts by name, as a table with the columns head, relation and tail."""
         return pa.table(
             {
-                "head": self.entities.names.take(pa.array(triples.heads)),
-                "relation": self.relations.names.take(pa.array(triples.relations)),
-                "tail": self.entities.names.take(pa.array(triples.tails)),
+                "head": self.entities.names.take(to_arrow(triples.heads)),
+                "relation": self.relations.names.take(to_arrow(triples.relations)),
+                "tail": self.entities.names.take(to_arrow(triples.tails)),
             }
         )

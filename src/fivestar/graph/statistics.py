@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fivestar.graph.arrow import to_arrow
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.relation_patterns import RelationPatterns, RelationRule, find_patterns
 from fivestar.graph.report import SplitReport
@@ -223,9 +224,9 @@ def _held_out(graph: KnowledgeGraph, part: Triples) -> HeldOut:
     ends = np.unique(np.concatenate([part.heads, part.tails]))
     seen = known_entity[part.heads] & known_entity[part.tails] & known_relation[part.relations]
     width = len(graph.entities)
-    train_pairs = pa.array(train.heads.astype(np.int64) * width + train.tails)
-    reverse = pa.array(part.tails.astype(np.int64) * width + part.heads)
-    same = pa.array(part.heads.astype(np.int64) * width + part.tails)
+    train_pairs = to_arrow(train.heads.astype(np.int64) * width + train.tails)
+    reverse = to_arrow(part.tails.astype(np.int64) * width + part.heads)
+    same = to_arrow(part.heads.astype(np.int64) * width + part.tails)
     return HeldOut(
         unseen_entities=int((~known_entity[ends]).sum()),
         unseen_relations=int((~known_relation[np.unique(part.relations)]).sum()),

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.errors import GraphError
+from fivestar.graph.arrow import from_arrow, to_arrow
 
 Ids = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.int64]
@@ -82,7 +82,8 @@ class Triples:
         if not len(repeated):
             return self
         # Only rows of repeated facts need the expensive search for the first of each.
-        suspects = np.flatnonzero(pc.is_in(pa.array(keys), value_set=pa.array(repeated)))
+        found = pc.is_in(to_arrow(keys), value_set=to_arrow(repeated))
+        suspects = from_arrow(pc.indices_nonzero(found))
         _, first = np.unique(keys[suspects], return_index=True)
         keep = np.ones(len(self), dtype=bool)
         keep[suspects] = False
@@ -92,7 +93,8 @@ class Triples:
     def are_in(self, others: Triples) -> npt.NDArray[np.bool_]:
         """For each fact: is it one of the others?"""
         mine, theirs = comparable_keys(self, others)
-        return np.asarray(pc.is_in(pa.array(mine), value_set=pa.array(theirs)))
+        found = pc.is_in(to_arrow(mine), value_set=to_arrow(theirs))
+        return from_arrow(found.cast("uint8")).astype(bool)
 
 
 def comparable_keys(*parts: Triples) -> list[Keys]:

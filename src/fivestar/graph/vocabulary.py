@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.errors import GraphError, UnknownName
+from fivestar.graph.arrow import to_arrow
 from fivestar.spelling import nearest
 
 # 64-bit offsets: the names of a very large graph pass 2 GiB in all.
@@ -97,7 +98,7 @@ class Vocabulary:
 
     def names_of(self, ids: npt.ArrayLike) -> list[str]:
         """The names of many ids at once."""
-        return [str(name) for name in self.names.take(pa.array(np.asarray(ids))).to_pylist()]
+        return [str(name) for name in self.names.take(to_arrow(np.asarray(ids))).to_pylist()]
 
     def label_of(self, number: int) -> str:
         """The text for people: the label where there is one, else the name."""

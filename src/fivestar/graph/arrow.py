@@ -1,0 +1,39 @@
+"""Numbers from numpy to Arrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+def to_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
+    """A numpy array as an Arrow array that shares its memory.
+
+    `pa.array` would do, but imports pandas wherever that is installed, which takes longer than
+    reading a small graph.
+
+    >>> to_arrow(np.array([3, 1])).to_pylist()
+    [3, 1]
+    """
+    numbers = np.ascontiguousarray(numbers)
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def from_arrow(numbers: pa.Array) -> npt.NDArray[Any]:
+    """An Arrow array of numbers, none missing, as a numpy array that shares its memory.
+
+    `to_numpy` would do, but imports pandas as well.
+
+    >>> from_arrow(to_arrow(np.array([3, 1, 4])).slice(1)).tolist()
+    [1, 4]
+    """
+    kind = numbers.type.to_pandas_dtype()
+    content = numbers.buffers()[1]
+    if not len(numbers) or content is None:
+        return np.empty(0, kind)
+    start = numbers.offset * np.dtype(kind).itemsize
+    return np.frombuffer(content, kind, count=len(numbers), offset=start)
