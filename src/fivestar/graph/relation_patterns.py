@@ -64,10 +64,12 @@ class _PairIndex:
 
     def join(self, keys: Keys) -> Iterator[tuple[npt.NDArray[np.intp], Ids64]]:
         """For each key the relations of its pair, as (row of the key, relation), piece by piece."""
+        order = np.argsort(keys, kind="stable")  # an ordered search walks the index, not the memory
+        keys = keys[order]
         start = np.searchsorted(self.keys, keys, "left")
         count = np.searchsorted(self.keys, keys, "right") - start
-        rows = np.flatnonzero(count)
-        start, count = start[rows], count[rows]
+        found = np.flatnonzero(count)
+        rows, start, count = order[found], start[found], count[found]
         cuts = np.searchsorted(np.cumsum(count), np.arange(0, count.sum(), _ROWS_AT_ONCE), "right")
         for first, last in pairwise([*cuts, len(rows)]):
             some = count[first:last]

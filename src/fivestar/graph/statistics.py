@@ -190,7 +190,8 @@ def _relation_profiles(graph: KnowledgeGraph) -> tuple[RelationProfile, ...]:
 def _distinct_partners(
     entities: npt.NDArray[np.int32], relations: npt.NDArray[np.int32], count: int
 ) -> npt.NDArray[np.intp]:
-    pairs = np.unique(entities.astype(np.int64) * count + relations)
+    pairs = np.sort(entities.astype(np.int64) * count + relations)
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
     return np.bincount(pairs % count, minlength=count)
 
 
@@ -210,25 +211,23 @@ def _components(train: Triples, entities: int) -> tuple[int, ...]:
             root = root[root]
         if np.array_equal(root, before):
             break
-    seen = np.unique(np.concatenate([train.heads, train.tails]))
-    sizes = np.unique(root[seen], return_counts=True)[1]
-    return tuple(int(size) for size in np.sort(sizes)[::-1])
+    sizes = np.bincount(root[_mentioned(train, entities)])
+    return tuple(int(size) for size in np.sort(sizes[sizes > 0])[::-1])
 
 
 def _held_out(graph: KnowledgeGraph, part: Triples) -> HeldOut:
     train = graph.train
-    known_entity = np.zeros(len(graph.entities), bool)
-    known_entity[train.heads] = known_entity[train.tails] = True
+    known_entity = _mentioned(train, len(graph.entities))
     known_relation = np.zeros(len(graph.relations), bool)
     known_relation[train.relations] = True
-    ends = np.unique(np.concatenate([part.heads, part.tails]))
+    unseen = _mentioned(part, len(graph.entities)) & ~known_entity
     seen = known_entity[part.heads] & known_entity[part.tails] & known_relation[part.relations]
     width = len(graph.entities)
     train_pairs = to_arrow(train.heads.astype(np.int64) * width + train.tails)
     reverse = to_arrow(part.tails.astype(np.int64) * width + part.heads)
     same = to_arrow(part.heads.astype(np.int64) * width + part.tails)
     return HeldOut(
-        unseen_entities=int((~known_entity[ends]).sum()),
+        unseen_entities=int(unseen.sum()),
         unseen_relations=int((~known_relation[np.unique(part.relations)]).sum()),
         lines_with_unseen=int((~seen).sum()),
         in_train=int(part.are_in(train).sum()),
@@ -236,6 +235,13 @@ def _held_out(graph: KnowledgeGraph, part: Triples) -> HeldOut:
         same_pair_in_train=_how_many(same, train_pairs),
         lines=len(part),
     )
+
+
+def _mentioned(triples: Triples, entities: int) -> npt.NDArray[np.bool_]:
+    """For each entity: does a triple hold it?"""
+    mentioned = np.zeros(entities, bool)
+    mentioned[triples.heads] = mentioned[triples.tails] = True
+    return mentioned
 
 
 def _how_many(keys: pa.Array, known: pa.Array) -> int:
