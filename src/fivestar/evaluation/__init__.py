@@ -1,0 +1,1 @@
+"""Is a model right? Ranks of true answers among all candidates, and what they say."""

@@ -1,0 +1,1 @@
+"""One file a family of models; a model file is its formula."""

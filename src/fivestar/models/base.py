@@ -1,0 +1,83 @@
+"""What every model is: a map of the head, followed by a comparison with every candidate tail."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fivestar.models.similarity import Similarity
+
+_SMALL = 1e-3
+# Candidates compared at once: small enough that a tile of scores stays in the cache.
+TILE = 1024
+
+
+class Factors(NamedTuple):
+    """What regularisers see of a query: squared moduli, one a dimension."""
+
+    head: Tensor
+    relation: Tensor
+    moved: Tensor
+
+
+class Model(nn.Module, ABC):
+    """Two tables of numbers and a formula. Widths are in reals."""
+
+    entity_width: ClassVar[int]  # reals an entity and dimension
+    relation_width: ClassVar[int]
+
+    def __init__(self, entities: int, relations: int, dim: int, similarity: Similarity) -> None:
+        super().__init__()
+        self.dim = dim
+        self.similarity = similarity
+        self.entities = nn.Parameter(torch.empty(entities, dim * self.entity_width))
+        self.relations = nn.Parameter(torch.empty(relations, dim * self.relation_width))
+
+    def start(self, generator: torch.Generator) -> None:
+        """Fill the tables for training: normal × 1e-3."""
+        with torch.no_grad():
+            for table in (self.entities, self.relations):
+                table.normal_(generator=generator).mul_(_SMALL)
+
+    @abstractmethod
+    def transform(self, head: Tensor, relation: Tensor) -> Tensor:
+        """The query (B, D) of rows of the two tables."""
+
+    @abstractmethod
+    def factors(self, head: Tensor, relation: Tensor, query: Tensor) -> Factors:
+        """The squared moduli of head, relation and moved head, for regularisers."""
+
+    @abstractmethod
+    def tail_factor(self, tail: Tensor) -> Tensor:
+        """The squared moduli of tails, for regularisers."""
+
+    def query(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The query (B, D) of ids."""
+        return self.transform(self.entities[heads], self.relations[relations])
+
+    def candidates(self) -> Tensor:
+        """The table (N, D) that queries are compared with."""
+        return self.entities
+
+    def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """The score of each triple."""
+        return self.similarity.rows(self.query(heads, relations), self.candidates()[tails])
+
+    def score_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The scores (B, N) of all entities as tails."""
+        query = self.query(heads, relations).detach()
+        tiles = list(self.score_tiles(query))
+        return torch.cat(tiles, dim=1)
+
+    def score_tiles(self, query: Tensor, width: int = TILE) -> Iterator[Tensor]:
+        """The scores of all entities, tile by tile of candidates."""
+        table = self.candidates().detach()
+        for start in range(0, len(table), width):
+            tile = table[start : start + width]
+            scores = query.new_empty(len(query), len(tile))
+            self.similarity.forward(query, tile, scores)
+            yield scores

@@ -1,0 +1,101 @@
+"""5★E (Nayyeri, Vahdati, Aykul and Lehmann, AAAI 2021).
+
+An entity is a point of ℂᵈ, a relation a complex 2 × 2 matrix a dimension; the relation moves the
+head on the Riemann sphere:
+
+    q = (a h + b) / (c h + d),        s = Re Σ q conj(t)   or   s = −‖q − t‖
+
+2d reals an entity, 8d a relation. All five transformations: translation, rotation, homothety,
+inversion and reflection (the last two together).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from fivestar.geometry.complex_pairs import conjugate, from_row, squared_modulus, to_row
+from fivestar.geometry.moebius import (
+    Matrix,
+    apply_affine,
+    apply_phase,
+    apply_softened,
+    squared_norm,
+)
+from fivestar.models.base import Factors, Model
+from fivestar.models.similarity import EuclideanDistance, InnerProduct
+
+Denominator = Literal["mobius", "phase", "none"]
+Pairing = Literal["hermitian", "bilinear"]
+Score = Literal["inner", "distance"]
+Start = Literal["small", "identity"]
+
+
+class FiveStarE(Model):
+    """5★E in all its named forms.
+
+    `denominator`: `mobius` is the paper's map, softened at the pole by `epsilon`; `phase` is what
+    the authors' code trains; `none` is the affine part alone. `pairing`: `hermitian` compares with
+    conj(t), `bilinear` with t.
+    """
+
+    entity_width = 2
+    relation_width = 8
+
+    def __init__(
+        self,
+        entities: int,
+        relations: int,
+        dim: int,
+        *,
+        denominator: Denominator = "mobius",
+        pairing: Pairing = "hermitian",
+        score: Score = "inner",
+        start: Start = "identity",
+        epsilon: float = 1e-6,
+    ) -> None:
+        similarity = InnerProduct() if score == "inner" else EuclideanDistance()
+        super().__init__(entities, relations, dim, similarity)
+        self.denominator = denominator
+        self.pairing = pairing
+        self.start_form = start
+        self.epsilon = epsilon
+
+    def start(self, generator: torch.Generator) -> None:
+        """Normal × 1e-3; with the `identity` start the maps are close to z ↦ z."""
+        super().start(generator)
+        if self.start_form == "identity":
+            with torch.no_grad():
+                a, _, _, d = self.matrix(self.relations)
+                a.real.add_(1)
+                d.real.add_(1)
+
+    def transform(self, head: Tensor, relation: Tensor) -> Tensor:
+        """(a h + b)/(c h + d), conjugated for the bilinear pairing."""
+        m, h = self.matrix(relation), from_row(head)
+        match self.denominator:
+            case "mobius":
+                moved = apply_softened(m, h, self.epsilon)
+            case "phase":
+                moved = apply_phase(m, h)
+            case "none":
+                moved = apply_affine(m, h)
+        return to_row(moved if self.pairing == "hermitian" else conjugate(moved))
+
+    def matrix(self, relation: Tensor) -> Matrix:
+        """The matrices of rows of the relation table."""
+        return Matrix(*(from_row(entry) for entry in relation.chunk(4, dim=-1)))
+
+    def factors(self, head: Tensor, relation: Tensor, query: Tensor) -> Factors:
+        """|h|², |a|² + |b|² + |c|² + |d|², |q|²."""
+        return Factors(
+            squared_modulus(from_row(head)),
+            squared_norm(self.matrix(relation)),
+            squared_modulus(from_row(query)),
+        )
+
+    def tail_factor(self, tail: Tensor) -> Tensor:
+        """|t|²."""
+        return squared_modulus(from_row(tail))

@@ -1,0 +1,74 @@
+"""Training facts grouped by query: one row of scores serves all tails of (head, relation)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from fivestar.graph.known_answers import expand, query_keys
+from fivestar.graph.triples import Ids, Triples
+
+Grouping = Literal["queries", "triples"]
+
+
+class Batch(NamedTuple):
+    """Some queries: (head, relation) a row, and the true tails of all rows as (row, tail) pairs."""
+
+    heads: Tensor  # (B,)
+    relations: Tensor  # (B,)
+    counts: Tensor  # (B,), true tails a row
+    rows: Tensor  # (T,)
+    tails: Tensor  # (T,)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """All queries of training; `tails[start[i] : start[i + 1]]` answer query i."""
+
+    heads: Ids
+    relations: Ids
+    start: npt.NDArray[np.int64]
+    tails: Ids
+
+    @classmethod
+    def of(cls, triples: Triples, grouping: Grouping = "queries") -> Queries:
+        """Equal queries once, or ("triples") each triple as a query of its own."""
+        if grouping == "triples":
+            start = np.arange(len(triples) + 1, dtype=np.int64)
+            return cls(triples.heads, triples.relations, start, triples.tails)
+        keys = query_keys(
+            triples.heads, triples.relations, int(triples.relations.max(initial=0)) + 1
+        )
+        order = np.argsort(keys, kind="stable")
+        first = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        return cls(
+            triples.heads[order][first],
+            triples.relations[order][first],
+            np.append(first, len(order)).astype(np.int64),
+            triples.tails[order],
+        )
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def batches(
+        self, size: int, generator: torch.Generator, device: torch.device
+    ) -> Iterator[Batch]:
+        """Every query once, in random order."""
+        order = torch.randperm(len(self), generator=generator).numpy()
+        for first in range(0, len(order), size):
+            yield self.batch(order[first : first + size], device)
+
+    def batch(self, chosen: npt.NDArray[np.integer], device: torch.device) -> Batch:
+        """These queries."""
+        begin = self.start[chosen]
+        count = self.start[chosen + 1] - begin
+        rows, tails = expand(begin, count, self.tails)
+        arrays = (self.heads[chosen], self.relations[chosen], count, rows, tails)
+        return Batch(*(torch.as_tensor(a.astype(np.int64), device=device) for a in arrays))

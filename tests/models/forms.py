@@ -1,0 +1,31 @@
+"""Every model in every form, small and filled with numbers."""
+
+from __future__ import annotations
+
+import torch
+
+from fivestar.models.registry import make_model
+
+FORMS = {
+    "distmult": ("distmult", {}),
+    "complex": ("complex", {}),
+    **{
+        f"fivestar {denominator} {pairing} {score}": (
+            "fivestar",
+            {"denominator": denominator, "pairing": pairing, "score": score},
+        )
+        for denominator in ("mobius", "phase", "none")
+        for pairing in ("hermitian", "bilinear")
+        for score in ("inner", "distance")
+    },
+}
+
+
+def made(form, entities=7, relations=3, dim=4, dtype=torch.float64, scale=1.0, **more):
+    name, options = FORMS[form]
+    model = make_model(name, entities, relations, dim, **{**options, **more}).to(dtype)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for table in model.parameters():
+            table.copy_(torch.randn(table.shape, generator=generator, dtype=dtype) * scale)
+    return model

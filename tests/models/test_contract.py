@@ -1,0 +1,148 @@
+"""The one contract of all models: every way of scoring agrees, and nothing is ever NaN."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fivestar.errors import SettingsError
+from fivestar.models.registry import make_model
+from tests.models.forms import FORMS, made
+
+forms = pytest.mark.parametrize("form", FORMS)
+
+
+def naive_score(form, model, h, r, t):
+    """The formula of one triple, in complex numbers."""
+
+    def as_complex(row):
+        real, imag = row.chunk(2)
+        return torch.complex(real, imag)
+
+    head, relation, tail = model.entities[h], model.relations[r], model.entities[t]
+    if form == "distmult":
+        return (head * relation * tail).sum()
+    head, tail = as_complex(head), as_complex(tail)
+    if form == "complex":
+        return (head * as_complex(relation) * tail.conj()).sum().real
+    a, b, c, d = (as_complex(part) for part in relation.chunk(4))
+    _, denominator, pairing, score = form.split()
+    over, under = a * head + b, c * head + d
+    if denominator == "mobius":
+        floor = model.epsilon * (c.abs() ** 2 + d.abs() ** 2)
+        over = over * under.conj() / (under.abs() ** 2 + floor)
+    elif denominator == "phase":
+        over = over * under.conj() / under.abs()
+    if pairing == "bilinear":
+        over = over.conj()
+    return (over * tail.conj()).sum().real if score == "inner" else -(over - tail).norm()
+
+
+@forms
+def test_the_fast_score_is_the_formula(form):
+    model = made(form)
+    for h, r, t in [(0, 0, 1), (3, 2, 3), (6, 1, 0)]:
+        score = model.score(*(torch.tensor([x]) for x in (h, r, t)))
+        assert score.item() == pytest.approx(naive_score(form, model, h, r, t).item(), rel=1e-5)
+
+
+@forms
+def test_all_tails_at_once_in_tiles_and_one_by_one_agree(form):
+    model = made(form)
+    heads, relations = torch.tensor([0, 5, 5]), torch.tensor([2, 0, 1])
+    whole = model.score_tails(heads, relations)
+    query = model.query(heads, relations).detach()
+    torch.testing.assert_close(torch.cat(list(model.score_tiles(query, 2)), dim=1), whole)
+    for t in range(7):
+        one = model.score(heads, relations, torch.full((3,), t))
+        torch.testing.assert_close(one.detach(), whole[:, t], rtol=1e-5, atol=1e-5)
+
+
+@forms
+def test_gradients_of_the_transform_are_right(form):
+    model = made(form, dim=2)
+    head = model.entities.detach()[:3].requires_grad_()
+    relation = model.relations.detach()[:3].requires_grad_()
+    assert torch.autograd.gradcheck(model.transform, (head, relation))
+
+
+@forms
+def test_the_backward_pass_of_the_similarity_is_that_of_autograd(form):
+    model = made(form)
+    generator = torch.Generator().manual_seed(2)
+    query = torch.randn(3, model.candidates().shape[1], generator=generator, dtype=torch.float64)
+    query.requires_grad_()
+    table = model.entities.detach().clone().requires_grad_()
+    slope = torch.randn(3, 7, generator=generator, dtype=torch.float64)
+    weight = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
+    scores = model.similarity.rows(query[:, None], table[None])
+    (scores * slope * weight[:, None]).sum().backward()
+    prepared = slope.clone()
+    with torch.no_grad():
+        model.similarity.prepare(query, table, prepared)
+        by_query = model.similarity.query_gradient(query, table, prepared) * weight[:, None]
+        by_table = torch.zeros_like(table)
+        model.similarity.add_candidate_gradient(query, weight, table, prepared, by_table)
+    torch.testing.assert_close(by_query, query.grad, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(by_table, table.grad, rtol=1e-5, atol=1e-8)
+
+
+EXTREME = st.sampled_from([0.0, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 30.0, 1e4, -1e4])
+
+
+@forms
+@given(row=st.lists(EXTREME, min_size=12, max_size=12), data=st.data())
+def test_no_value_or_gradient_is_ever_nan_or_infinite(form, row, data):
+    model = make_model(FORMS[form][0], 1, 1, 1, **FORMS[form][1])
+    entity, relation = model.entities.shape[1], model.relations.shape[1]
+    head = torch.tensor([row[:entity]], requires_grad=True)
+    r = torch.tensor([row[entity : entity + relation]], requires_grad=True)
+    if form.startswith("fivestar") and data.draw(st.booleans()):
+        # On the pole: d = −c h.
+        with torch.no_grad():
+            c, h = torch.complex(r[0, 4], r[0, 5]), torch.complex(head[0, 0], head[0, 1])
+            d = -c * h
+            if d.abs() <= 1e4:
+                r[0, 6], r[0, 7] = d.real, d.imag
+    tail = torch.tensor([row[-entity:]], requires_grad=True)
+    score = model.similarity.rows(model.transform(head, r), tail)
+    score.sum().backward()
+    assert torch.isfinite(score).all()
+    for leaf in (head, r, tail):
+        assert torch.isfinite(leaf.grad).all()
+
+
+@given(st.floats(0.01, 100), st.floats(0, 6.3))
+def test_the_moebius_form_does_not_change_when_its_matrix_is_scaled(size, turn):
+    model = made("fivestar mobius hermitian inner")
+    heads, relations = torch.arange(3), torch.arange(3)
+    before = model.query(heads, relations)
+    real, imag = size * torch.cos(torch.tensor(turn)), size * torch.sin(torch.tensor(turn))
+    with torch.no_grad():
+        parts = [x.chunk(2, dim=1) for x in model.relations.chunk(4, dim=1)]
+        scaled = [torch.cat([u * real - v * imag, u * imag + v * real], dim=1) for u, v in parts]
+        model.relations.copy_(torch.cat(scaled, dim=1))
+    torch.testing.assert_close(model.query(heads, relations), before, rtol=1e-5, atol=1e-7)
+
+
+def test_the_identity_start_is_close_to_the_identity_and_the_small_start_is_small():
+    generator = torch.Generator().manual_seed(0)
+    near = make_model("fivestar", 5, 2, 3)
+    near.start(generator)
+    heads, relations = torch.arange(2), torch.arange(2)
+    assert (near.query(heads, relations) - near.entities[:2]).abs().max() < 0.01
+    small = make_model("fivestar", 5, 2, 3, start="small")
+    small.start(generator)
+    assert small.relations.abs().max() < 0.01
+
+
+def test_parameters_are_2d_an_entity_and_8d_a_relation():
+    model = make_model("fivestar", 10, 3, 6)
+    assert (model.entities.numel(), model.relations.numel()) == (10 * 12, 3 * 48)
+
+
+def test_an_unknown_model_suggests_the_nearest():
+    with pytest.raises(SettingsError, match="no model 'compleks'; did you mean complex"):
+        make_model("compleks", 1, 1, 1)

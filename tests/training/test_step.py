@@ -1,0 +1,91 @@
+"""The step by hand against the loss written out and given to autograd."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fivestar.graph.known_answers import with_reciprocals
+from fivestar.graph.triples import Triples
+from fivestar.training import objectives
+from fivestar.training.queries import Queries
+from fivestar.training.regularizers import REGULARIZERS
+from fivestar.training.step import Step
+from tests.models.forms import FORMS, made
+
+CPU = torch.device("cpu")
+
+
+def facts(count=40, entities=7, relations=2, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, n, count) for n in (entities, relations, entities)]
+    return with_reciprocals(Triples.of(np.stack(columns, axis=1)).distinct(), relations)
+
+
+def written_out(model, triples, regularizer, reg):
+    """Mean over triples of logsumexp − score, plus the penalty of each triple."""
+    h, r, t = (torch.as_tensor(c.astype(np.int64)) for c in triples.array.T)
+    query = model.query(h, r)
+    scores = model.similarity.rows(query[:, None], model.entities[None])
+    loss = torch.nn.functional.cross_entropy(scores, t)
+    if regularizer is not None:
+        factors = model.factors(model.entities[h], model.relations[r], query)
+        tail = model.tail_factor(model.entities[t])
+        ones = torch.ones(len(triples), dtype=query.dtype)
+        loss = loss + reg * regularizer(factors, ones, tail) / len(triples)
+    return loss
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+@pytest.mark.parametrize("grouping", ["queries", "triples"])
+def test_loss_and_gradients_are_those_of_the_loss_written_out(
+    form, regularizer, grouping, monkeypatch
+):
+    monkeypatch.setattr(objectives, "TILE", 3)
+    penalty, triples = REGULARIZERS[regularizer], facts()
+    expected_model = made(form, relations=4)
+    expected = written_out(expected_model, triples, penalty, 0.1)
+    expected.backward()
+    model = made(form, relations=4)
+    queries = Queries.of(triples, grouping)
+    assert len(queries) == (len(triples) if grouping == "triples" else 28)
+    step = Step(model, penalty, 0.1, rows_at_once=5)  # fewer than the batch has
+    loss = step.gradients(queries.batch(np.arange(len(queries)), CPU))
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    for mine, theirs in zip(model.parameters(), expected_model.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)
+
+
+@given(scale=st.sampled_from([1e-3, 1.0, 30.0, 300.0]), tile=st.integers(1, 9))
+def test_large_scores_neither_overflow_nor_change_with_the_tile(scale, tile):
+    losses = []
+    for width in (tile, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(objectives, "TILE", width)
+            model = made("complex", relations=4, scale=scale)
+            step = Step(model, None, 0.0, rows_at_once=50)
+            queries = Queries.of(facts())
+            losses.append(step.gradients(queries.batch(np.arange(len(queries)), CPU)).item())
+            assert torch.isfinite(model.entities.grad).all()
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+
+
+@given(st.integers(0, 50), st.integers(1, 9))
+def test_batches_hold_every_triple_once(seed, size):
+    triples = facts(seed=seed)
+    seen = []
+    generator = torch.Generator().manual_seed(seed)
+    for batch in Queries.of(triples).batches(size, generator, CPU):
+        assert len(batch.heads) <= size
+        assert batch.counts.sum() == len(batch.tails)
+        seen += zip(
+            batch.heads[batch.rows].tolist(),
+            batch.relations[batch.rows].tolist(),
+            batch.tails.tolist(),
+            strict=True,
+        )
+    assert sorted(seen) == sorted(map(tuple, triples.array.tolist()))
