@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.models.forms import FORMS, made
 
 from fivestar.errors import SettingsError
 from fivestar.models.registry import make_model
-from tests.models.forms import FORMS, made
 
 forms = pytest.mark.parametrize("form", FORMS)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.models.forms import FORMS, made
 
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
@@ -14,7 +15,6 @@ from fivestar.training import objectives
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.step import Step
-from tests.models.forms import FORMS, made
 
 CPU = torch.device("cpu")
 
