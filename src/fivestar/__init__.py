@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from fivestar.graph.triples import Triples
     from fivestar.graph.vocabulary import Vocabulary
     from fivestar.graph.writing import write_graph
+    from fivestar.runs.run import Run
+    from fivestar.runs.run import load_run as load
+    from fivestar.runs.settings import Settings, make_settings
+    from fivestar.training.loop import resume, train
 
 __version__ = "0.1.0.dev0"
 
@@ -34,27 +38,40 @@ _HOME = {
     "save_graph": "fivestar.graph.storage",
     "split_graph": "fivestar.graph.splitting",
     "write_graph": "fivestar.graph.writing",
+    "Run": "fivestar.runs.run",
+    "load": "fivestar.runs.run:load_run",
+    "Settings": "fivestar.runs.settings",
+    "make_settings": "fivestar.runs.settings",
+    "resume": "fivestar.training.loop",
+    "train": "fivestar.training.loop",
 }
 
 __all__ = [
     "FivestarError",
     "GraphWarning",
     "KnowledgeGraph",
+    "Run",
+    "Settings",
     "Triples",
     "Vocabulary",
     "__version__",
+    "load",
     "load_graph",
+    "make_settings",
     "profile_graph",
     "read_graph",
+    "resume",
     "save_graph",
     "split_graph",
+    "train",
     "write_graph",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+        module, _, other_name = _HOME[name].partition(":")
+        return getattr(import_module(module), other_name or name)
     raise AttributeError(f"module 'fivestar' has no attribute {name!r}")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import fivestar
-from fivestar.cli import graph_info, graph_split
+from fivestar.cli import evaluate, graph_info, graph_split, train
 from fivestar.cli.terminal import complain
 from fivestar.errors import FivestarError
 
@@ -26,6 +26,8 @@ graph_app = typer.Typer(
     no_args_is_help=True,
 )
 app.add_typer(graph_app, name="graph")
+app.command("train", epilog=train.EXAMPLE)(train.train)
+app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
 graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)
 

@@ -1,4 +1,4 @@
-"""New folders that appear whole or not at all."""
+"""Folders and files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -39,3 +39,19 @@ def write_synced(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file as a whole, or leave it as it was."""
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise OutputError(
+            f"{path}: cannot be written: {error.strerror}; what was written before is intact"
+        ) from error

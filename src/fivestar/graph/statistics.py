@@ -138,7 +138,7 @@ def profile_graph(graph: KnowledgeGraph) -> GraphProfile:
         graph=graph,
         degrees=_percentiles(degree[degree > 0]),
         degree_histogram=_histogram(degree),
-        relations=_relation_profiles(graph),
+        relations=relation_profiles(graph),
         components=_components(train, len(graph.entities)),
         patterns=find_patterns(train, len(graph.entities), len(graph.relations)),
         held_out={
@@ -163,7 +163,8 @@ def _histogram(degree: npt.NDArray[np.intp]) -> dict[str, int]:
     return {title: int(count) for title, count in zip(titles, counts, strict=False)}
 
 
-def _relation_profiles(graph: KnowledgeGraph) -> tuple[RelationProfile, ...]:
+def relation_profiles(graph: KnowledgeGraph) -> tuple[RelationProfile, ...]:
+    """Every relation of train, the most frequent first."""
     train, relations = graph.train, len(graph.relations)
     triples = np.bincount(train.relations, minlength=relations)
     heads = _distinct_partners(train.heads, train.relations, relations)

@@ -1,0 +1,173 @@
+"""`fivestar train`: learn a graph. Every setting is a flag of the same name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+from pydantic import BaseModel
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fivestar.cli.source import Columns, Delimiter, Header, OnBadLine, Quote, Source, read_source
+from fivestar.cli.terminal import err, out, warn
+from fivestar.errors import SettingsError
+from fivestar.runs.settings import ModelSettings, Settings, TrainingSettings
+
+EXAMPLE = "Example: fivestar train my_graph --dim 100 --epochs 50 --reg 0.1 --out my_run"
+_SECTIONS: dict[str, type[BaseModel]] = {"model": ModelSettings, "training": TrainingSettings}
+
+Out = Annotated[
+    Path | None, typer.Option("--out", help="The new folder of the run.", show_default=False)
+]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("--settings", help="A TOML file of settings; flags win.", show_default=False),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", help="Go on with this run instead.", show_default=False),
+]
+
+
+def _train(  # noqa: PLR0913
+    source: Source = None,
+    *,
+    to: Out = None,
+    settings_file: SettingsFile = None,
+    resume_from: Resume = None,
+    delimiter: Delimiter = None,
+    header: Header = "auto",
+    columns: Columns = None,
+    quote: Quote = None,
+    on_bad_line: OnBadLine = "error",
+    **flags: Any,
+) -> None:
+    """Train a model on a graph, or (--resume) go on with a run that was stopped."""
+    given = {flag: value for flag, value in flags.items() if value is not None}
+    if resume_from is not None:
+        if source or to or settings_file or given:
+            raise SettingsError(
+                "--resume takes the graph and settings of the run: give nothing else"
+            )
+        _resume(resume_from)
+        return
+    if to is None:
+        raise SettingsError("say where the run should go: --out FOLDER")
+    settings = _settings(settings_file, given)
+    graph = read_source(
+        source,
+        delimiter=delimiter,
+        header=header,
+        columns=columns,
+        quote=quote,
+        on_bad_line=on_bad_line,
+    )
+    for message in graph.report.warnings:
+        warn(message)
+    from fivestar.training import loop  # noqa: PLC0415  (slow to import)
+
+    with _shown(settings.training.epochs) as show:
+        run = loop.train(graph, settings, to, show)
+    _report(run.metrics, to)
+
+
+def _resume(folder: Path) -> None:
+    from fivestar.runs.run import read_begun_run  # noqa: PLC0415
+    from fivestar.training import loop  # noqa: PLC0415
+
+    _, settings = read_begun_run(folder)
+    with _shown(settings.training.epochs) as show:
+        run = loop.resume(folder, show)
+    _report(run.metrics, folder)
+
+
+def _settings(file: Path | None, given: dict[str, Any]) -> Settings:
+    from fivestar.runs.settings import make_settings, read_settings  # noqa: PLC0415
+
+    changes: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
+    for flag, value in given.items():
+        section = next(s for s, kind in _SECTIONS.items() if _key(s, flag) in kind.model_fields)
+        changes[section][_key(section, flag)] = value
+    return read_settings(file, changes) if file else make_settings(changes, "command line")
+
+
+def _key(section: str, flag: str) -> str:
+    """`--model` is the name of the model; all other flags are called as their setting."""
+    return "name" if (section, flag) == ("model", "model") else flag
+
+
+def _report(metrics: dict[str, Any], folder: Path) -> None:
+    minutes = metrics["seconds"] / 60
+    text = f"{metrics['epochs']} epochs in {minutes:.1f} minutes"
+    if "valid" in metrics:
+        text += (
+            f"; validation MRR {metrics['valid']['mrr']:.3f}, "
+            f"H@10 {metrics['valid']['hits@10']:.3f} (epoch {metrics['best_epoch']})"
+        )
+    out.print(f"{text}; saved in {folder}", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _shown(epochs: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A bar on a terminal, plain lines elsewhere."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} epochs"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
+        task = bar.add_task("training", total=epochs)
+        best = ""
+
+        def show(line: dict[str, Any]) -> None:
+            nonlocal best
+            if "valid_mrr" in line:
+                best = f"  valid MRR {line['valid_mrr']:.3f}"
+            text = f"loss {line['loss']:.3f}{best}  {line['triples_per_second']:,.0f} triples/s"
+            if err.is_terminal:
+                bar.update(task, completed=line["epoch"], description=text)
+            else:
+                err.print(f"epoch {line['epoch']}/{epochs}  {text}", markup=False, soft_wrap=True)
+
+        yield show
+
+
+def _with_flags() -> Callable[..., None]:
+    """The command with a flag for every setting, named and explained by the settings themselves."""
+    signature = inspect.signature(_train, eval_str=True)
+    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for section, kind in _SECTIONS.items():
+        for name, field in kind.model_fields.items():
+            flag = "model" if (section, name) == ("model", "name") else name
+            default = "" if field.default is None else f" (default: {field.default})"
+            option = typer.Option(
+                f"--{flag.replace('_', '-')}",
+                help=f"{field.description}{default}",
+                show_default=False,
+                rich_help_panel=f"Settings: {section}",
+            )
+            optional: Any = Optional[field.annotation]  # noqa: UP045  (a type made at run time)
+            parameters.append(
+                inspect.Parameter(
+                    flag,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=None,
+                    annotation=Annotated[optional, option],
+                )
+            )
+
+    def command(**arguments: Any) -> None:
+        _train(**arguments)
+
+    command.__doc__ = _train.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
+train = _with_flags()

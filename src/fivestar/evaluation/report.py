@@ -1,0 +1,85 @@
+"""All figures of a model on one split of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fivestar.evaluation.metrics import HITS, metrics, mrr_interval
+from fivestar.evaluation.ranking import SCORE_BYTES, Ranks, rank_tails
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.statistics import relation_profiles
+from fivestar.graph.triples import Triples
+from fivestar.models.base import Model
+
+Grouping = Literal["relation", "category", "seen"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The ranks of the heads and tails of a split, and the figures they give."""
+
+    triples: Triples
+    head_ranks: Ranks
+    tail_ranks: Ranks
+
+    def figures(self, hits: tuple[int, ...] = HITS) -> dict[str, Any]:
+        """Both sides together at the top, each side beside them."""
+        both = self.tail_ranks + self.head_ranks
+        return {
+            **metrics(both, hits),
+            "mrr_95": list(mrr_interval(both)),
+            "heads": metrics(self.head_ranks, hits),
+            "tails": metrics(self.tail_ranks, hits),
+        }
+
+    def of(self, rows: npt.NDArray[np.bool_], hits: tuple[int, ...] = HITS) -> dict[str, float]:
+        """The figures, both sides together, of some of the triples."""
+        return metrics(self.tail_ranks.take(rows) + self.head_ranks.take(rows), hits)
+
+
+def groups_of(
+    graph: KnowledgeGraph, triples: Triples, by: Grouping
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """The triples by relation, by kind of relation, or by whether train shows all of them."""
+    if by == "relation":
+        return {
+            graph.relations.name_of(int(number)): triples.relations == number
+            for number in np.unique(triples.relations)
+        }
+    if by == "category":
+        profiles = relation_profiles(graph)
+        category = np.empty(len(graph.relations), object)
+        category[graph.relations.ids_of([p.name for p in profiles])] = [
+            p.category for p in profiles
+        ]
+        of_triple = category[triples.relations]
+        return {str(mark): of_triple == mark for mark in sorted(set(of_triple))}
+    known = np.zeros(len(graph.entities), bool)
+    known[graph.train.heads] = known[graph.train.tails] = True
+    seen = known[triples.heads] & known[triples.tails]
+    return {"seen": seen, "unseen": ~seen}
+
+
+def evaluate(
+    model: Model,
+    graph: KnowledgeGraph,
+    triples: Triples,
+    known: KnownAnswers | None = None,
+    score_bytes: int = SCORE_BYTES,
+) -> Evaluation:
+    """Rank tails and (through reciprocal relations) heads of these triples, line by line.
+
+    Filtered by all splits of the graph, or by the answers given in `known`.
+    """
+    relations = len(graph.relations)
+    if known is None:
+        known = KnownAnswers.of(with_reciprocals(graph.facts + triples, relations))
+    asked = with_reciprocals(triples, relations)
+    ranks = rank_tails(model, asked.heads, asked.relations, asked.tails, known, score_bytes)
+    is_tail = np.arange(len(asked)) < len(triples)
+    return Evaluation(triples, head_ranks=ranks.take(~is_tail), tail_ranks=ranks.take(is_tail))

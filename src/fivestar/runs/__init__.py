@@ -1,0 +1,1 @@
+"""A training run on disk: its settings, its model, and everything needed to use it."""

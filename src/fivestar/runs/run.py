@@ -1,0 +1,174 @@
+"""The folder of a run: self-contained, hashed, and never half written.
+
+settings.toml         every setting, defaults filled in
+graph/                the graph that was trained on, in our own form
+checkpoint.safetensors  where training can go on
+model.safetensors     the trained tables
+metrics.json  history.jsonl  README.md
+manifest.json         the hashes of all of these but the checkpoint; written last
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+import fivestar
+from fivestar.errors import FivestarError, SourceNotFound
+from fivestar.graph.folders import new_folder, replace_file
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.storage import load_graph, save_graph
+from fivestar.models.base import Model
+from fivestar.models.registry import make_model
+from fivestar.runs.settings import Settings, read_settings
+
+CHECKPOINT = "checkpoint.safetensors"
+MANIFEST = "manifest.json"
+FORMAT = "fivestar-run"
+VERSION = 1
+_HITS = ("hits@1", "hits@3", "hits@10")
+
+
+class DamagedRun(FivestarError):  # noqa: N818
+    """The folder of a run is not what its manifest says."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model with the graph and settings it comes from."""
+
+    graph: KnowledgeGraph
+    settings: Settings
+    model: Model
+    metrics: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
+    """The model that these settings describe, for this graph, every relation with a reciprocal."""
+    options = settings.resolved().model.model_dump(exclude_none=True)
+    name, dim = options.pop("name"), options.pop("dim")
+    return make_model(name, len(graph.entities), 2 * len(graph.relations), dim, **options)
+
+
+def begin_run(graph: KnowledgeGraph, settings: Settings, folder: str | os.PathLike[str]) -> Path:
+    """Make the folder of a run that is about to be trained; an existing one is never touched."""
+    with new_folder(folder) as draft:
+        save_graph(graph, draft / "graph")
+        replace_file(draft / "settings.toml", settings.as_toml().encode())
+    return Path(folder)
+
+
+def read_begun_run(folder: Path) -> tuple[KnowledgeGraph, Settings]:
+    """The graph and settings of a run, whether its training has ended or not."""
+    if not (folder / "settings.toml").is_file():
+        raise SourceNotFound(f"{folder} is not the folder of a run: it has no settings.toml")
+    return load_graph(folder / "graph"), read_settings(folder / "settings.toml")
+
+
+def save_run(run: Run, folder: Path) -> None:
+    """Write what training has given; the manifest comes last and makes the run complete."""
+    tables = {name: table.detach().cpu() for name, table in run.model.state_dict().items()}
+    history = "".join(json.dumps(line) + "\n" for line in run.history)
+    for name, content in {
+        "model.safetensors": save(tables),
+        "metrics.json": json.dumps(run.metrics, indent=1).encode(),
+        "history.jsonl": history.encode(),
+        "README.md": _card(run).encode(),
+    }.items():
+        replace_file(folder / name, content)
+    hashed = sorted(path for path in folder.rglob("*") if _is_hashed(path, folder))
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "fivestar": fivestar.__version__,
+        "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in hashed},
+    }
+    replace_file(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+
+
+def load_run(folder: str | os.PathLike[str]) -> Run:
+    """A trained run, refused if anything in its folder has changed."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise SourceNotFound(f"no folder {place}; give the folder of a run (fivestar train --out)")
+    _verify(place)
+    graph, settings = read_begun_run(place)
+    model = build_model(graph, settings)
+    try:
+        model.load_state_dict(load((place / "model.safetensors").read_bytes()))
+        metrics = json.loads((place / "metrics.json").read_bytes())
+        history = [json.loads(x) for x in (place / "history.jsonl").read_text().splitlines()]
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise DamagedRun(f"{place}: does not fit together ({error}); train it again") from error
+    return Run(graph, settings, model, metrics, history)
+
+
+def _verify(folder: Path) -> None:
+    path = folder / MANIFEST
+    if not path.is_file():
+        advice = "its training has not ended: fivestar train --resume"
+        raise DamagedRun(f"{folder}: has no manifest.json; {advice} {folder}")
+    try:
+        manifest = json.loads(path.read_bytes())
+        files = dict(manifest["files"])
+        kind, version = manifest["format"], manifest["version"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedRun(f"{path}: is no manifest of ours ({error})") from error
+    if kind != FORMAT or version != VERSION:
+        raise DamagedRun(
+            f"{path}: {kind} of version {version!r}, this fivestar reads {FORMAT} {VERSION}"
+        )
+    for name, digest in files.items():
+        file = (folder / name).resolve()
+        if not file.is_relative_to(folder.resolve()):
+            raise DamagedRun(f"{path}: names a file outside of the folder: {name!r}")
+        if not file.is_file():
+            raise DamagedRun(f"{file}: is missing; restore it or train again")
+        if _sha256(file) != digest:
+            raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
+
+
+def _is_hashed(path: Path, folder: Path) -> bool:
+    return path.is_file() and path != folder / MANIFEST and path.name != CHECKPOINT
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _card(run: Run) -> str:
+    """A model card in the style of Hugging Face."""
+    model, graph = run.settings.model, run.graph
+    size = (
+        f"{len(graph.entities):,} entities, {len(graph.relations):,} relations, "
+        f"{len(graph.train):,} training triples. {run.metrics.get('epochs', 0)} epochs in "
+        f"{run.metrics.get('seconds', 0) / 60:.1f} minutes."
+    )
+    lines = [
+        "---",
+        "library_name: fivestar-kge",
+        "tags: [knowledge-graph-embeddings, link-prediction]",
+        "---",
+        f"# {model.name}, dimension {model.dim}, on {graph.name}",
+        "",
+        size,
+        "",
+    ]
+    if "valid" in run.metrics:
+        figures = [f"{run.metrics['valid'][key]:.3f}" for key in ("mrr", *_HITS)]
+        lines += [
+            "| split | MRR | H@1 | H@3 | H@10 |",
+            "|---|---|---|---|---|",
+            f"| valid | {' | '.join(figures)} |",
+            "",
+        ]
+    return "\n".join([*lines, "```toml", run.settings.as_toml(), "```", ""])

@@ -1,0 +1,158 @@
+"""The settings of a run: one name each, in TOML, in Python and, with dashes, as a flag."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fivestar.errors import SettingsError
+from fivestar.spelling import nearest
+
+_LARGEST_FILE = 1 << 20
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class ModelSettings(_Section):
+    """What is trained. The fields from `denominator` on belong to 5★E alone."""
+
+    name: str = Field("fivestar", description="Which model: fivestar, complex or distmult.")
+    dim: int = Field(100, ge=1, description="Dimensions (complex ones, for complex models).")
+    denominator: Literal["mobius", "phase", "none"] | None = Field(
+        None,
+        description="5★E: the exact map, its phase only, or the affine part. (default: mobius)",
+    )
+    pairing: Literal["hermitian", "bilinear"] | None = Field(
+        None, description="5★E: compare with conj(t) or with t. (default: hermitian)"
+    )
+    score: Literal["inner", "distance"] | None = Field(
+        None, description="5★E: inner product or negative distance. (default: inner)"
+    )
+    start: Literal["small", "identity"] | None = Field(
+        None, description="5★E: where training begins. (default: identity; small for phase)"
+    )
+    epsilon: float | None = Field(
+        None, gt=0, description="5★E: how far the pole is softened. (default: 1e-6)"
+    )
+
+
+class TrainingSettings(_Section):
+    """How it is trained."""
+
+    epochs: int = Field(50, ge=0, description="Passes over all training queries.")
+    batch: int = Field(500, ge=1, description="Queries (rows of scores) a step.")
+    optimizer: Literal["adagrad", "adam", "sgd"] = Field("adagrad", description="Update rule.")
+    lr: float = Field(0.1, gt=0, description="Learning rate.")
+    regularizer: Literal["n3", "n3-moved", "f2", "dura", "none"] = Field(
+        "n3-moved", description="What is kept small."
+    )
+    reg: float = Field(0.1, ge=0, description="Weight of the regulariser.")
+    grouping: Literal["queries", "triples"] = Field(
+        "queries", description="One row of scores a query, or one a triple (slower, the same)."
+    )
+    patience: int = Field(
+        0, ge=0, description="Stop after this many validations without a better MRR; 0: never."
+    )
+    evaluate_every: int = Field(5, ge=0, description="Epochs between validations; 0: never.")
+    checkpoint_every: int = Field(1, ge=1, description="Epochs between checkpoints.")
+    seed: int = Field(0, ge=0, lt=2**31, description="The same seed gives the same run.")
+    threads: int = Field(0, ge=0, description="Threads of the processor; 0: as many as there are.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where to compute.")
+    max_minutes: float = Field(0, ge=0, description="Stop after this long; 0: never.")
+
+
+class Settings(_Section):
+    """All settings of a run."""
+
+    model: ModelSettings = ModelSettings()
+    training: TrainingSettings = TrainingSettings()
+
+    def resolved(self) -> Settings:
+        """With every default filled in that depends on another setting."""
+        model = self.model.model_dump()
+        own = ("denominator", "pairing", "score", "start", "epsilon")
+        if self.model.name != "fivestar":
+            given = [key for key in own if model[key] is not None]
+            if given:
+                raise SettingsError(
+                    f"{', '.join(given)} belong to the model fivestar, not to {self.model.name}"
+                )
+            return self
+        model["denominator"] = model["denominator"] or "mobius"
+        defaults = {
+            "pairing": "hermitian",
+            "score": "inner",
+            "start": "small" if model["denominator"] == "phase" else "identity",
+            "epsilon": 1e-6,
+        }
+        for key, value in defaults.items():
+            model[key] = value if model[key] is None else model[key]
+        return Settings(model=ModelSettings(**model), training=self.training)
+
+    def as_toml(self) -> str:
+        """The text that `read_settings` reads."""
+        lines = []
+        for section, values in self.model_dump().items():
+            lines.append(f"[{section}]")
+            lines += [
+                f"{key.replace('_', '-')} = {json.dumps(value)}"
+                for key, value in values.items()
+                if value is not None
+            ]
+            lines.append("")
+        return "\n".join(lines)
+
+
+def make_settings(values: Mapping[str, Any], where: str = "settings") -> Settings:
+    """Settings of nested mappings; keys may have dashes or underscores."""
+    _check_keys(values, Settings, where)
+    sections = {}
+    for name, section in values.items():
+        kind = Settings.model_fields[name].annotation
+        if not isinstance(section, Mapping):
+            raise SettingsError(f"{where}: [{name}] must be a section of settings")
+        _check_keys(section, kind, f"{where}, [{name}]")
+        sections[name] = {str(key).replace("-", "_"): value for key, value in section.items()}
+    try:
+        return Settings(**sections).resolved()
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']} "
+            f"(not {problem['input']!r})"
+            for problem in error.errors()
+        ]
+        raise SettingsError(f"{where}: " + "; ".join(problems)) from None
+
+
+def read_settings(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
+    """The settings of a TOML file, with some values changed."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise SettingsError(f"{path}: too large to be a file of settings")
+        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is not TOML: {error}") from error
+    for section, changed in (changes or {}).items():
+        inner = values.setdefault(section, {})
+        if isinstance(inner, dict):
+            # A change replaces the file's value however its key is spelled.
+            values[section] = {k.replace("-", "_"): v for k, v in inner.items()} | dict(changed)
+    return make_settings(values, str(path))
+
+
+def _check_keys(values: Mapping[str, Any], kind: Any, where: str) -> None:
+    known = {name.replace("_", "-"): name for name in kind.model_fields}
+    for key in values:
+        if str(key).replace("_", "-") not in known:
+            near = nearest(str(key).replace("_", "-"), known)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+            raise SettingsError(f"{where}: unknown setting {key!r}{hint}")
