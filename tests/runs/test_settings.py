@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fivestar.cli.train import train as train_command
+from fivestar.errors import SettingsError
+from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_settings
+
+
+@given(
+    dim=st.integers(1, 500),
+    lr=st.floats(1e-6, 10),
+    denominator=st.sampled_from(["mobius", "phase", "none"]),
+    regularizer=st.sampled_from(["n3", "n3-moved", "f2", "dura", "none"]),
+)
+def test_settings_are_the_same_after_a_round_trip(tmp_path, dim, lr, denominator, regularizer):
+    settings = make_settings(
+        {
+            "model": {"dim": dim, "denominator": denominator},
+            "training": {"lr": lr, "regularizer": regularizer},
+        }
+    )
+    path = tmp_path / "settings.toml"
+    path.write_text(settings.as_toml())
+    assert read_settings(path) == settings
+
+
+def test_defaults_that_depend_on_others_are_filled_in():
+    assert make_settings({}).model.denominator == "mobius"
+    assert make_settings({}).model.start == "identity"
+    assert make_settings({"model": {"denominator": "phase"}}).model.start == "small"
+    assert make_settings({"model": {"name": "complex"}}).model.denominator is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"training": {"epoch": 3}},
+            r"\[training\]: unknown setting 'epoch'; did you mean 'epochs'",
+        ),
+        ({"training": {"evaluate_evry": 3}}, "did you mean 'evaluate-every'"),
+        ({"trainin": {}}, "unknown setting 'trainin'; did you mean 'training'"),
+        ({"model": {"zzz": 1}}, "known: name, dim"),
+        ({"model": {"dim": 0}}, "model.dim: .*greater than or equal to 1.*not 0"),
+        ({"training": {"lr": "fast"}}, "training.lr: .*not 'fast'"),
+        ({"model": 7}, "must be a section"),
+        ({"model": {"name": "complex", "denominator": "phase"}}, "belong to the model fivestar"),
+    ],
+)
+def test_wrong_settings_say_what_is_wrong(values, message):
+    with pytest.raises(SettingsError, match=message):
+        make_settings(values)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"[model", "is not TOML"), (b"\xff", "is not TOML"), (b"[model]\ndimm = 3", "'dim'")],
+)
+def test_wrong_files_of_settings(tmp_path, content, message):
+    path = tmp_path / "settings.toml"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match=message):
+        read_settings(path)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read_settings(tmp_path / "nothing.toml")
+
+
+def test_changes_win_over_the_file_however_keys_are_spelled(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text("[training]\nevaluate-every = 7\nlr = 0.5\n")
+    settings = read_settings(path, {"training": {"evaluate_every": 2}})
+    assert (settings.training.evaluate_every, settings.training.lr) == (2, 0.5)
+
+
+def test_every_setting_is_a_flag():
+    flags = set(inspect.signature(train_command).parameters)
+    names = {*ModelSettings.model_fields, *TrainingSettings.model_fields, "model"} - {"name"}
+    assert names <= flags

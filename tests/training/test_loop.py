@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import fivestar
+from fivestar.errors import FivestarError, OutputError, SettingsError
+from fivestar.evaluation.report import evaluate, groups_of
+from fivestar.runs.run import DamagedRun
+from fivestar.training.checkpoint import DamagedCheckpoint
+from fivestar.training.loop import Diverged
+
+SMALL = {
+    "model": {"dim": 6},
+    "training": {"epochs": 4, "batch": 40, "evaluate_every": 2, "threads": 2},
+}
+
+
+def small(**training):
+    return {**SMALL, "training": {**SMALL["training"], **training}}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """A small graph with a pattern: people, their countries, and who knows whom."""
+    people = [(f"p{i}", "lives_in", f"c{i % 7}") for i in range(60)]
+    knows = [(f"p{i}", "knows", f"p{(i + 7) % 60}") for i in range(60)]
+    return fivestar.split_graph(fivestar.read_graph(people + knows), valid=0.1, test=0.1)
+
+
+def tables(run):
+    return {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+
+
+def same(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
+    first = fivestar.train(graph, small(epochs=20))
+    assert first.history[-1]["loss"] < first.history[0]["loss"] - 1
+    assert same(tables(first), tables(fivestar.train(graph, small(epochs=20))))
+    assert not same(tables(first), tables(fivestar.train(graph, small(epochs=20, seed=1))))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch": 20},
+        {"optimizer": "adam", "lr": 0.01},
+        {"optimizer": "sgd"},
+        {"lr": 0.01},
+        {"regularizer": "n3"},
+        {"regularizer": "f2"},
+        {"regularizer": "dura"},
+        {"regularizer": "none"},
+        {"reg": 0.5},
+    ],
+    ids=str,
+)
+def test_every_setting_of_training_changes_the_result(graph, change):
+    plain = fivestar.train(graph, small())
+    assert not same(tables(plain), tables(fivestar.train(graph, small(**change))))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"denominator": "phase"},
+        {"denominator": "none"},
+        {"pairing": "bilinear"},
+        {"score": "distance"},
+        {"start": "small"},
+        {"epsilon": 1e-2},
+    ],
+    ids=str,
+)
+def test_every_setting_of_the_model_changes_the_result(graph, change):
+    plain = fivestar.train(graph, SMALL)
+    other = fivestar.train(graph, {**SMALL, "model": {"dim": 6, **change}})
+    assert not same(tables(plain), tables(other))
+
+
+def test_one_batch_gives_the_same_grouped_or_not(graph):
+    grouped, single = (
+        fivestar.train(graph, small(batch=10_000, epochs=3, grouping=grouping))
+        for grouping in ("queries", "triples")
+    )
+    for name, table in tables(grouped).items():
+        torch.testing.assert_close(table, tables(single)[name], rtol=1e-4, atol=1e-5)
+
+
+class Killed(BaseException):
+    """As good as kill -9: nothing catches it."""
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
+def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimizer):
+    settings = small(optimizer=optimizer, lr=0.02)
+    whole = fivestar.train(graph, settings, tmp_path / "whole")
+
+    def kill(line):
+        if line["epoch"] == epoch:
+            raise Killed
+
+    with pytest.raises(Killed):
+        fivestar.train(graph, settings, tmp_path / "killed", kill)
+    with pytest.raises(DamagedRun, match="training has not ended: fivestar train --resume"):
+        fivestar.load(tmp_path / "killed")
+    resumed = fivestar.resume(tmp_path / "killed")
+    assert same(tables(whole), tables(resumed))
+    assert [line["loss"] for line in whole.history] == [line["loss"] for line in resumed.history]
+
+
+def test_a_loaded_run_is_the_one_that_was_saved(graph, tmp_path):
+    run = fivestar.train(graph, SMALL, tmp_path / "run")
+    loaded = fivestar.load(tmp_path / "run")
+    assert same(tables(run), tables(loaded))
+    assert loaded.graph == graph
+    assert loaded.settings == run.settings
+    assert loaded.metrics == json.loads(json.dumps(run.metrics))
+    assert evaluate(loaded.model, graph, graph.valid).figures() == loaded.metrics["valid"]
+    text = (tmp_path / "run" / "README.md").read_text()
+    assert text.startswith("---\nlibrary_name: fivestar-kge")
+    assert "| valid | " in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model.safetensors", "settings.toml", "metrics.json", "README.md", "graph/train.parquet"],
+)
+def test_a_changed_or_missing_file_is_refused(graph, tmp_path, name):
+    fivestar.train(graph, small(epochs=1), tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DamagedRun, match="has changed since"):
+        fivestar.load(tmp_path / "run")
+    path.unlink()
+    with pytest.raises(DamagedRun, match="is missing"):
+        fivestar.load(tmp_path / "run")
+
+
+def test_foreign_folders_and_manifests_are_refused(graph, tmp_path):
+    with pytest.raises(FivestarError, match="no folder"):
+        fivestar.load(tmp_path / "nothing")
+    with pytest.raises(FivestarError, match="not the folder of a run"):
+        fivestar.resume(tmp_path)
+    fivestar.train(graph, small(epochs=1), tmp_path / "run")
+    manifest = tmp_path / "run" / "manifest.json"
+    good = json.loads(manifest.read_text())
+    for bad in ({**good, "version": 9}, {**good, "format": "x"}, {"files": 3}, []):
+        manifest.write_text(json.dumps(bad))
+        with pytest.raises(DamagedRun):
+            fivestar.load(tmp_path / "run")
+    manifest.write_text(json.dumps({**good, "files": {"../../etc/passwd": "0"}}))
+    with pytest.raises(DamagedRun, match="outside of the folder"):
+        fivestar.load(tmp_path / "run")
+
+
+def test_a_damaged_checkpoint_is_refused(graph, tmp_path):
+    fivestar.train(graph, small(epochs=2), tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(DamagedCheckpoint, match="cannot be resumed from"):
+        fivestar.resume(tmp_path / "run")
+
+
+def test_a_full_disk_stops_with_the_last_checkpoint_intact(graph, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    real, count = fivestar.graph.folders.os.fsync, 0
+
+    def fill_up(line):
+        nonlocal count
+        count = line["epoch"]
+
+    def fsync(number):
+        if count >= 2:
+            raise OSError(28, "No space left on device")
+        real(number)
+
+    monkeypatch.setattr("fivestar.graph.folders.os.fsync", fsync)
+    with pytest.raises(OutputError, match="No space left on device; what was written before"):
+        fivestar.train(graph, SMALL, folder, fill_up)
+    monkeypatch.undo()
+    resumed = fivestar.resume(folder)
+    assert same(tables(resumed), tables(fivestar.train(graph, SMALL)))
+
+
+def test_an_existing_folder_is_never_touched(graph, tmp_path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(OutputError, match="exists already"):
+        fivestar.train(graph, SMALL, tmp_path / "run")
+
+
+def test_a_diverging_run_stops_with_advice(graph, tmp_path):
+    with pytest.raises(Diverged, match=r"epoch \d+, step \d+ .*smaller lr"):
+        fivestar.train(
+            graph,
+            {
+                "model": {"name": "complex", "dim": 6},
+                "training": {"optimizer": "sgd", "lr": 1e30, "reg": 1.0, "epochs": 9},
+            },
+            tmp_path / "run",
+        )
+
+
+def test_early_stopping_keeps_the_best_weights(graph):
+    run = fivestar.train(graph, small(epochs=60, evaluate_every=1, patience=3, lr=0.5))
+    best = max(run.history, key=lambda line: line["valid_mrr"])
+    assert run.metrics["best_epoch"] == best["epoch"]
+    assert run.metrics["valid"]["mrr"] == best["valid_mrr"]
+    assert len(run.history) == best["epoch"] + 3
+
+
+def test_a_time_limit_ends_training(graph):
+    run = fivestar.train(graph, small(epochs=1000, max_minutes=1e-6))
+    assert len(run.history) == 1
+
+
+def test_a_graph_without_validation_trains_to_the_last_epoch():
+    run = fivestar.train(fivestar.read_graph([("a", "r", "b"), ("b", "r", "c")]), small())
+    assert "valid" not in run.metrics
+    assert len(run.history) == 4
+
+
+def test_cuda_is_refused_where_there_is_none(graph):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has one")
+    with pytest.raises(SettingsError, match="torch sees none"):
+        fivestar.train(graph, small(device="cuda"))
+
+
+def test_figures_apart_add_up(graph):
+    run = fivestar.train(graph, SMALL)
+    found = evaluate(run.model, graph, graph.test)
+    for by in ("relation", "category", "seen"):
+        groups = groups_of(graph, graph.test, by)
+        assert sum(rows.sum() for rows in groups.values()) == len(graph.test)
+        counted = sum(found.of(rows).get("count", 0) for rows in groups.values())
+        assert counted == 2 * len(graph.test)
