@@ -9,8 +9,9 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c c
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-demo: $(VENV)/.installed  ## read the embedded graph and show what is in it
+demo: $(VENV)/.installed  ## train on the embedded graph, test, and ask questions
 	$(BIN)/fivestar graph info
+	$(BIN)/fivestar demo
 
 test: $(VENV)/.installed-dev  ## run the test suite
 	$(BIN)/python -m pytest -q

@@ -160,8 +160,8 @@ def train(
     settings = settings.resolved()
     if out is None:
         return _finish(Trainer(graph, settings), None, on_epoch)
-    folder = begin_run(graph, settings, out)
-    return _finish(Trainer(graph, settings, folder / CHECKPOINT), folder, on_epoch)
+    trainer = Trainer(graph, settings, Path(out) / CHECKPOINT)  # first: it may refuse the settings
+    return _finish(trainer, begin_run(graph, settings, out), on_epoch)
 
 
 def resume(folder: str | os.PathLike[str], on_epoch: Callback | None = None) -> Run:

@@ -1,0 +1,1 @@
+"""Answers by name from a trained run."""

@@ -1,0 +1,119 @@
+"""The commands around a run, once from the beginning to the end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fivestar.cli.main import app, main
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    result = run(
+        "train", "--dim", 16, "--epochs", 12, "--reg", 0.02, "--evaluate-every", 6, "--out", folder
+    )
+    assert result.exit_code == 0, result.output
+    assert "12 epochs" in result.stdout
+    assert "validation MRR" in result.stdout
+    assert "epoch 12/12  loss" in result.stderr
+    return folder
+
+
+def test_evaluate_prints_figures_and_json(trained):
+    figures = json.loads(run("evaluate", trained, "--json", "--by", "relation").stdout)
+    assert 0.2 < figures["mrr"] < 1
+    assert figures["count"] == 1002
+    assert figures["by_relation"]["in_country"]["count"] == 276
+    assert {"hits@1", "hits@3", "hits@10", "mrr_95", "heads", "tails", "amri"} <= set(figures)
+    other = json.loads(run("evaluate", trained, "--json", "--split", "valid").stdout)
+    assert other["mrr"] == json.loads((trained / "metrics.json").read_text())["valid"]["mrr"]
+    assert "both sides" in run("evaluate", trained, "--by", "seen").stdout
+
+
+def test_ask_answers_each_slot_by_name(trained):
+    tails = json.loads(run("ask", trained, "Lyon", "in_country", "_", "--json").stdout)
+    assert [answer["rank"] for answer in tails] == list(range(1, 11))
+    assert [answer["score"] for answer in tails] == sorted(
+        (a["score"] for a in tails), reverse=True
+    )
+    heads = json.loads(
+        run("ask", trained, "?", "capital_of", "France", "--top", 2000, "--json").stdout
+    )
+    assert {answer["name"] for answer in heads if answer["known"]} == {"Paris"}
+    relations = json.loads(run("ask", trained, "Paris", "_", "France", "--json").stdout)
+    assert {a["name"] for a in relations if a["known"]} == {"capital_of", "in_country"}
+    assert "Lyon  in_country  _" in run("ask", trained, "Lyon", "in_country", "_").stdout
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (["Lion", "in_country", "_"], "no entity 'Lion'; did you mean"),
+        (["Lyon", "in_county", "_"], "no relation 'in_county'; did you mean 'in_country'"),
+        (["Lyon", "_", "_"], "exactly one"),
+        (["Lyon", "in_country", "France"], "exactly one"),
+    ],
+)
+def test_bad_questions(trained, question, message):
+    assert message in str(run("ask", trained, *question).exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "--out FOLDER"),
+        (["train", "--resume", "x", "--dim", 3], "give nothing else"),
+        (["train", "--resume", "nothing"], "not the folder of a run"),
+        (["train", "--out", "x", "--dim", 0], "greater than or equal to 1"),
+        (["train", "--out", "x", "--model", "compleks"], "did you mean complex"),
+        (["train", "--out", "x", "--settings", "none.toml"], "cannot be read"),
+        (["evaluate", "nothing"], "no folder nothing"),
+    ],
+)
+def test_bad_calls_write_nothing(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in str(run(*arguments).exception)
+    assert not (tmp_path / "x").exists()
+
+
+def test_resuming_a_finished_run_changes_nothing(trained):
+    before = (trained / "model.safetensors").read_bytes()
+    assert run("train", "--resume", trained).exit_code == 0
+    assert (trained / "model.safetensors").read_bytes() == before
+
+
+def test_a_file_of_settings_and_flags_that_win(tmp_path):
+    (tmp_path / "s.toml").write_text(
+        '[model]\nname = "distmult"\ndim = 4\n[training]\nepochs = 9\n'
+    )
+    arguments = ["--settings", tmp_path / "s.toml", "--epochs", 1, "--out", tmp_path / "run"]
+    assert run("train", *arguments).exit_code == 0
+    text = (tmp_path / "run" / "settings.toml").read_text()
+    assert 'name = "distmult"' in text
+    assert "epochs = 1\n" in text
+
+
+def test_the_demo_trains_tests_and_answers():
+    result = run("demo", "--epochs", 2)
+    assert result.exit_code == 0, result.output
+    for text in ("both sides", "Lyon  in_country  _", "_  neighbour_of  Germany", "fivestar train"):
+        assert text in result.stdout
+
+
+def test_an_interrupted_command_says_so(monkeypatch, capsys):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fivestar.cli.main.app", interrupt)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 130
+    assert "stopped" in capsys.readouterr().err
