@@ -1,0 +1,197 @@
+"""How fast a training step is, beside the bare matrix products and beside others.
+
+The contestants take turns within one process; medians over windows of steps are compared.
+`limit` is the three matrix products of a step (scores, gradient of the queries, gradient of the
+table) and nothing else, each as one call. `authors` is a re-implementation of the training step of
+the released 5★E code from its description: 8d reals an entity, one row of scores a triple,
+autograd, torch's Adagrad. `pykeen` is PyKEEN's ComplEx with LCWA training, where PyKEEN is installed.
+
+    FIVESTAR_DATA=... python benchmarks/train_speed.py wn18rr:100 fb15k-237:100 wn18rr:500
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import fivestar
+from fivestar.graph.known_answers import with_reciprocals
+from fivestar.graph.triples import Triples
+from fivestar.models.registry import make_model
+from fivestar.training.queries import Queries
+from fivestar.training.regularizers import REGULARIZERS
+from fivestar.training.step import Step
+
+CPU = torch.device("cpu")
+# One call does one step and says how many triples it was.
+Contestant = Callable[[], int]
+
+
+def ours(triples: Triples, entities: int, relations: int, dim: int, rows: int) -> Contestant:
+    """The step of `fivestar train` with its defaults."""
+    model = make_model("fivestar", entities, relations, dim)
+    generator = torch.Generator().manual_seed(0)
+    model.start(generator)
+    step = Step(model, REGULARIZERS["n3-moved"], 0.1, rows)
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, fused=True)
+    queries = Queries.of(triples)
+
+    def forever() -> Iterator[int]:
+        while True:
+            for batch in queries.batches(rows, generator, CPU):
+                if len(batch.heads) < rows:
+                    continue
+                step.gradients(batch)
+                optimizer.step()
+                yield len(batch.tails)
+
+    steps = forever()
+    return lambda: next(steps)
+
+
+def limit(entities: int, dim: int, rows: int, triples_a_step: float) -> Contestant:
+    """The three products of the same shape."""
+    table, query = torch.randn(entities, 2 * dim), torch.randn(rows, 2 * dim)
+    scores, gradient = torch.empty(rows, entities), torch.empty(entities, 2 * dim)
+
+    def step() -> int:
+        torch.mm(query, table.T, out=scores)
+        torch.mm(scores, table)
+        torch.mm(scores.T, query, out=gradient)
+        return round(triples_a_step)
+
+    return step
+
+
+class AuthorsModel(nn.Module):
+    """8d reals an entity of which 2d are used; the phase of the denominator acts; bilinear."""
+
+    def __init__(self, entities: int, relations: int, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.entity = nn.Embedding(entities, 8 * dim)
+        self.relation = nn.Embedding(relations, 8 * dim)
+        for table in (self.entity, self.relation):
+            table.weight.data *= 1e-3
+
+    def forward(self, heads: Tensor, relations: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Scores of all tails, and what is regularised."""
+        d = self.dim
+        head, relation = self.entity(heads), self.relation(relations)
+        hr, hi = head[:, :d], head[:, d : 2 * d]
+        ar, ai, br, bi, cr, ci, dr, di = relation.split(d, dim=1)
+        over_r, over_i = ar * hr - ai * hi + br, ar * hi + ai * hr + bi
+        under_r, under_i = cr * hr - ci * hi + dr, cr * hi + ci * hr + di
+        size = torch.sqrt(under_r**2 + under_i**2)
+        qr = (over_r * under_r + over_i * under_i) / size
+        qi = (over_i * under_r - over_r * under_i) / size
+        table = self.entity.weight
+        scores = qr @ table[:, :d].T - qi @ table[:, d : 2 * d].T
+        return scores, [
+            torch.sqrt(hr**2 + hi**2),
+            torch.sqrt(sum(part**2 for part in relation.split(d, dim=1))),
+        ]
+
+
+def authors(triples: Triples, entities: int, relations: int, dim: int, rows: int) -> Contestant:
+    """Per-triple softmax over all entities, N3, autograd, torch's Adagrad."""
+    torch.manual_seed(0)
+    model = AuthorsModel(entities, relations, dim)
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
+    table = torch.as_tensor(triples.array.astype(np.int64))
+    loss_function = nn.CrossEntropyLoss()
+
+    def step() -> int:
+        h, r, t = table[torch.randint(len(table), (rows,))].T
+        scores, factors = model(h, r)
+        tail = model.entity(t)[:, : 2 * dim].view(rows, 2, dim)
+        factors = [*factors, torch.sqrt((tail**2).sum(1))]
+        loss = loss_function(scores, t) + 0.1 * sum((f**3).sum() for f in factors) / rows
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return rows
+
+    return step
+
+
+def pykeen_complex(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Contestant | None:
+    """PyKEEN's ComplEx under LCWA, one step of its own training loop's loss."""
+    try:
+        from pykeen.models import ComplEx
+        from pykeen.triples import LCWAInstances, TriplesFactory
+    except ImportError:
+        return None
+    factory = TriplesFactory.from_labeled_triples(
+        np.stack(
+            [c.to_numpy(zero_copy_only=False) for c in graph.named(graph.train).columns], 1
+        ).astype(str),
+        create_inverse_triples=True,
+    )
+    model = ComplEx(triples_factory=factory, embedding_dim=dim, random_seed=0)
+    optimizer = torch.optim.Adagrad(model.get_grad_params(), lr=0.1)
+    instances = factory.create_lcwa_instances()
+    assert isinstance(instances, LCWAInstances)  # noqa: S101
+
+    def step() -> int:
+        chosen = np.random.default_rng(0).choice(len(instances), rows, replace=False)
+        pairs = torch.as_tensor(instances.pairs[chosen])
+        target = torch.as_tensor(instances.compressed[chosen].toarray())
+        optimizer.zero_grad()
+        scores = model.score_t(pairs)
+        loss = model.loss.process_lcwa_scores(scores, target) + model.collect_regularization_term()
+        loss.backward()
+        optimizer.step()
+        model.post_parameter_update()
+        return int(target.sum())
+
+    return step
+
+
+def compare(name: str, dim: int, rows: int, windows: int, seconds: float) -> None:
+    """All contestants in turns, and their medians as rows of a table."""
+    graph = fivestar.read_graph(name)
+    relations = 2 * len(graph.relations)
+    triples = with_reciprocals(graph.train, len(graph.relations))
+    mean = rows * len(triples) / len(Queries.of(triples))
+    entities = len(graph.entities)
+    contestants = {
+        "limit": limit(entities, dim, rows, mean),
+        "fivestar": ours(triples, entities, relations, dim, rows),
+        "authors": authors(triples, entities, relations, dim, rows),
+        "pykeen": pykeen_complex(graph, dim, rows),
+    }
+    racing = {key: step for key, step in contestants.items() if step is not None}
+    rates: dict[str, list[float]] = {key: [] for key in racing}
+    for window in range(windows + 1):
+        for key, step in racing.items():
+            start, done = time.perf_counter(), 0
+            while time.perf_counter() - start < seconds:
+                done += step()
+            if window:  # the first warms up
+                rates[key].append(done / (time.perf_counter() - start))
+    mine = rates["fivestar"]
+    for key, values in rates.items():
+        ratio = statistics.median(a / b for a, b in zip(mine, values, strict=True))
+        print(f"| {name} d={dim} | {key} | {statistics.median(values):,.0f} | {ratio:.2f} |")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", default=["wn18rr:100", "fb15k-237:100", "wn18rr:500"])
+    parser.add_argument("--rows", type=int, default=500)
+    parser.add_argument("--windows", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    arguments = parser.parse_args()
+    print(
+        "| case | step | triples/s (median) | fivestar is × (median of windows) |\n|---|---|---|---|"
+    )
+    for case in arguments.cases:
+        graph_name, _, dimension = case.partition(":")
+        compare(graph_name, int(dimension), arguments.rows, arguments.windows, arguments.seconds)
