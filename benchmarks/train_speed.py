@@ -2,9 +2,9 @@
 
 The contestants take turns within one process; medians over windows of steps are compared.
 `limit` is the three matrix products of a step (scores, gradient of the queries, gradient of the
-table) and nothing else, each as one call. `authors` is a re-implementation of the training step of
-the released 5★E code from its description: 8d reals an entity, one row of scores a triple,
-autograd, torch's Adagrad. `pykeen` is PyKEEN's ComplEx with LCWA training, where PyKEEN is installed.
+table) and nothing else, each as one call. `authors` is the training step of the released 5★E code,
+re-implemented from its description: 8d reals an entity, one row of scores a triple, autograd,
+torch's Adagrad. `pykeen` is PyKEEN's ComplEx with LCWA training, where PyKEEN is installed.
 
     FIVESTAR_DATA=... python benchmarks/train_speed.py wn18rr:100 fb15k-237:100 wn18rr:500
 """
