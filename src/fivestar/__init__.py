@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fivestar.version import __version__
+
 if TYPE_CHECKING:
     from fivestar.errors import FivestarError, GraphWarning
     from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from fivestar.runs.run import load_run as load
     from fivestar.runs.settings import Settings, make_settings
     from fivestar.training.loop import resume, train
-
-__version__ = "0.1.0.dev0"
 
 _HOME = {
     "FivestarError": "fivestar.errors",

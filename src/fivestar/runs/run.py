@@ -20,7 +20,6 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-import fivestar
 from fivestar.errors import FivestarError, SourceNotFound
 from fivestar.graph.folders import new_folder, replace_file
 from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -28,6 +27,7 @@ from fivestar.graph.storage import load_graph, save_graph
 from fivestar.models.base import Model
 from fivestar.models.registry import make_model
 from fivestar.runs.settings import Settings, read_settings
+from fivestar.version import __version__
 
 CHECKPOINT = "checkpoint.safetensors"
 MANIFEST = "manifest.json"
@@ -88,7 +88,7 @@ def save_run(run: Run, folder: Path) -> None:
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "fivestar": fivestar.__version__,
+        "fivestar": __version__,
         "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in hashed},
     }
     replace_file(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
