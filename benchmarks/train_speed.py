@@ -26,7 +26,7 @@ from fivestar.graph.triples import Triples
 from fivestar.models.registry import make_model
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.step import Step
+from fivestar.training.step import Loss, Step
 
 CPU = torch.device("cpu")
 # One call does one step and says how many triples it was.
@@ -38,7 +38,7 @@ def ours(triples: Triples, entities: int, relations: int, dim: int, rows: int) -
     model = make_model("fivestar", entities, relations, dim)
     generator = torch.Generator().manual_seed(0)
     model.start(generator)
-    step = Step(model, REGULARIZERS["n3-moved"], 0.1, rows)
+    step = Step(model, Loss(REGULARIZERS["n3-moved"], 0.1), rows)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, fused=True)
     queries = Queries.of(triples)
 

@@ -117,3 +117,37 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
         main()
     assert stopped.value.code == 130
     assert "stopped" in capsys.readouterr().err
+
+
+def test_evaluate_ranks_another_graph_by_name(trained, tmp_path):
+    (tmp_path / "more.tsv").write_text("Paris\tin_country\tFrance\nAtlantis\tin_country\tFrance\n")
+    result = run("evaluate", trained, "--graph", tmp_path / "more.tsv", "--split", "train")
+    assert "1 of 2 train triples" in result.stderr
+    assert "names that the run does not know" in result.stderr.replace("\n", " ")
+    assert "both sides" in result.stdout
+    missing = run("evaluate", trained, "--graph", tmp_path / "more.tsv")
+    assert "there are no test triples" in str(missing.exception)
+
+
+def test_evaluate_takes_any_k_each_side_and_a_bound_of_memory(trained):
+    plain = json.loads(run("evaluate", trained, "--json").stdout)
+    options = ["--hits", "5,20", "--by", "side", "--memory", "110MiB", "--json"]
+    found = json.loads(run("evaluate", trained, *options).stdout)
+    assert found["mrr"] == plain["mrr"]
+    assert 0 < found["hits@5"] < found["hits@20"] < 1
+    assert "hits@10" not in found
+    assert found["by_side"]["heads"] == found["heads"]
+    assert "hits@20" in run("evaluate", trained, "--hits", "20").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--hits", "0"], "whole numbers from 1 on"),
+        (["--hits", "x"], "whole numbers from 1 on"),
+        (["--memory", "lots"], "'lots' is no amount of memory; write it as in 2GiB"),
+        (["--memory", "1MiB"], "ranking needs at least"),
+    ],
+)
+def test_evaluate_refuses_what_it_cannot_do(trained, options, message):
+    assert message in str(run("evaluate", trained, *options).exception)

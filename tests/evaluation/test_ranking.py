@@ -12,7 +12,6 @@ from fivestar.evaluation.metrics import metrics, mrr_interval
 from fivestar.evaluation.ranking import NonFiniteScore, Ranks, rank_tails
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
-from fivestar.models import base
 from fivestar.models.registry import make_model
 
 ENTITY, RELATION = st.integers(0, 5), st.integers(0, 1)
@@ -35,7 +34,6 @@ def test_ranks_are_those_of_a_brute_force_search(others, asked, score_bytes, til
     ranked = with_reciprocals(Triples.of(asked), 2)
     facts = ranked + with_reciprocals(Triples.of(others), 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base.Model.score_tiles, "__defaults__", (tile,))
         patch.setattr("fivestar.evaluation.ranking.TILE", tile)
         ranks = rank_tails(
             model, ranked.heads, ranked.relations, ranked.tails, KnownAnswers.of(facts), score_bytes

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 import torch
 
 import fivestar
-from fivestar.errors import FivestarError, OutputError, SettingsError
-from fivestar.evaluation.report import evaluate, groups_of
+from fivestar.errors import FivestarError, OutputError, SettingsError, SourceNotFound
+from fivestar.evaluation.report import evaluate
 from fivestar.runs.run import DamagedRun
+from fivestar.runs.settings import make_settings
+from fivestar.training.budget import make_budget
 from fivestar.training.checkpoint import DamagedCheckpoint
 from fivestar.training.loop import Diverged
+from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
     "model": {"dim": 6},
@@ -57,6 +61,10 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
         {"regularizer": "dura"},
         {"regularizer": "none"},
         {"reg": 0.5},
+        {"label_smoothing": 0.2},
+        {"warmup": 2},
+        {"decay": "linear"},
+        {"clip": 1e-3},
     ],
     ids=str,
 )
@@ -113,6 +121,98 @@ def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimize
     resumed = fivestar.resume(tmp_path / "killed")
     assert same(tables(whole), tables(resumed))
     assert [line["loss"] for line in whole.history] == [line["loss"] for line in resumed.history]
+
+
+def test_a_run_killed_within_an_epoch_goes_on_to_the_same_bits(graph, tmp_path):
+    settings = small(batch=10, checkpoint_minutes=1e-9, warmup=1.5, decay="linear")
+    whole = fivestar.train(graph, settings)
+    begin = partial(fivestar.train, graph, settings, tmp_path / "run")
+    for steps in (3, 1, 20, 7, 2):
+        killer = iter(range(steps))
+
+        def kill(_, killer=killer):
+            if next(killer, None) is None:
+                raise Killed
+
+        with pytest.raises(Killed):
+            begin(on_step=kill)
+        begin = partial(fivestar.resume, tmp_path / "run")
+    resumed = begin()
+    assert same(tables(whole), tables(resumed))
+    assert [line["loss"] for line in whole.history] == [line["loss"] for line in resumed.history]
+
+
+def test_the_steps_are_told(graph):
+    told = []
+    fivestar.train(graph, small(epochs=2), on_step=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 2
+    assert len(told) > 4
+
+
+def test_snapshots_are_the_tables_of_their_epochs(graph, tmp_path):
+    settings = small(snapshot_epochs="0,2", evaluate_every=0)
+    fivestar.train(graph, settings, tmp_path / "run")
+    after_two = fivestar.train(graph, small(epochs=2, evaluate_every=0))
+    assert same(tables(fivestar.load(tmp_path / "run", epoch=2)), tables(after_two))
+    untrained = fivestar.load(tmp_path / "run", epoch=0)
+    assert untrained.model.entities.abs().max() < 0.01
+    with pytest.raises(SourceNotFound, match="no snapshot of epoch 1; it has 0, 2"):
+        fivestar.load(tmp_path / "run", epoch=1)
+    (tmp_path / "run" / "snapshots" / "epoch-2.safetensors").unlink()
+    with pytest.raises(DamagedRun, match="is missing"):
+        fivestar.load(tmp_path / "run")
+    with pytest.raises(SettingsError, match="needs a folder"):
+        fivestar.train(graph, settings)
+
+
+def test_a_bound_of_memory_changes_the_parts_and_not_the_result(graph):
+    plain = fivestar.train(graph, small(batch=100))
+    needed = _refusal(graph, small(batch=100, memory="1KiB"))
+    assert "needs at least 96" in needed
+    tight = f"{int(float(needed.split()[-2]) * 1024) + 40}KiB"
+    model, training = plain.model, make_settings(small(batch=100, memory=tight)).training
+    budget = make_budget(model, 2 * len(graph.facts), training)
+    assert budget.rows < 100
+    assert budget.pairs < 100
+    bound = fivestar.train(graph, small(batch=100, memory=tight))
+    for name, table in tables(plain).items():
+        torch.testing.assert_close(table, tables(bound)[name], rtol=1e-3, atol=1e-4)
+
+
+def _refusal(graph, settings):
+    with pytest.raises(SettingsError) as refused:
+        fivestar.train(graph, settings)
+    return str(refused.value)
+
+
+def test_tensorboard_gets_the_history(graph, tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run = fivestar.train(graph, SMALL, tmp_path / "run", tensorboard_writer(tmp_path / "run"))
+    found = events.EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    told = [(event.step, event.value) for event in found.Scalars("valid_mrr")]
+    expected = [(line["epoch"], line["valid_mrr"]) for line in run.history if "valid_mrr" in line]
+    assert told == [(step, pytest.approx(value)) for step, value in expected]
+    fivestar.load(tmp_path / "run")  # the events are no part of the run's hashes
+
+
+def test_a_precision_that_the_device_lacks_is_refused(graph, monkeypatch):
+    monkeypatch.setattr("fivestar.training.precision._has_bf16", lambda _: False)
+    assert "no bfloat16 products; use precision float32" in _refusal(graph, small(precision="bf16"))
+    if not torch.cuda.is_available():
+        assert "no TF32" in _refusal(graph, small(precision="tf32"))
+
+
+def test_rounded_products_train_almost_as_well(graph, monkeypatch):
+    monkeypatch.setattr("fivestar.training.precision._has_bf16", lambda _: True)
+    plain, rounded = (
+        fivestar.train(graph, small(epochs=20, precision=precision))
+        for precision in ("float32", "bf16")
+    )
+    assert not same(tables(plain), tables(rounded))
+    assert rounded.history[-1]["loss"] == pytest.approx(plain.history[-1]["loss"], rel=0.05)
+    distance = {**small(precision="bf16"), "model": {"dim": 6, "score": "distance"}}
+    assert "too few digits" in _refusal(graph, distance)
 
 
 def test_a_loaded_run_is_the_one_that_was_saved(graph, tmp_path):
@@ -236,8 +336,9 @@ def test_cuda_is_refused_where_there_is_none(graph):
 def test_figures_apart_add_up(graph):
     run = fivestar.train(graph, SMALL)
     found = evaluate(run.model, graph, graph.test)
-    for by in ("relation", "category", "seen"):
-        groups = groups_of(graph, graph.test, by)
-        assert sum(rows.sum() for rows in groups.values()) == len(graph.test)
-        counted = sum(found.of(rows).get("count", 0) for rows in groups.values())
-        assert counted == 2 * len(graph.test)
+    whole = found.figures()
+    for by in ("relation", "side", "category", "seen"):
+        parts = [part for part in found.apart(graph, by).values() if part]
+        assert sum(part["count"] for part in parts) == 2 * len(graph.test)
+        mean = sum(part["count"] * part["mrr"] for part in parts) / whole["count"]
+        assert mean == pytest.approx(whole["mrr"])

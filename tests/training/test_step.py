@@ -11,10 +11,11 @@ from tests.models.forms import FORMS, made
 
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
+from fivestar.models import similarity
 from fivestar.training import objectives
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.step import Step
+from fivestar.training.step import Loss, Step
 
 CPU = torch.device("cpu")
 
@@ -25,35 +26,37 @@ def facts(count=40, entities=7, relations=2, seed=0):
     return with_reciprocals(Triples.of(np.stack(columns, axis=1)).distinct(), relations)
 
 
-def written_out(model, triples, regularizer, reg):
-    """Mean over triples of logsumexp − score, plus the penalty of each triple."""
+def written_out(model, triples, regularizer, reg, label_smoothing=0.0):
+    """The mean cross-entropy of triples, plus the penalty of each."""
     h, r, t = (torch.as_tensor(c.astype(np.int64)) for c in triples.array.T)
     query = model.query(h, r)
     scores = model.similarity.rows(query[:, None], model.entities[None])
-    loss = torch.nn.functional.cross_entropy(scores, t)
+    loss = torch.nn.functional.cross_entropy(scores, t, label_smoothing=label_smoothing)
     if regularizer is not None:
         factors = model.factors(model.entities[h], model.relations[r], query)
         tail = model.tail_factor(model.entities[t])
-        ones = torch.ones(len(triples), dtype=query.dtype)
-        loss = loss + reg * regularizer(factors, ones, tail) / len(triples)
+        penalty = regularizer.query(factors).sum() + regularizer.tail(tail).sum()
+        loss = loss + reg * penalty / len(triples)
     return loss
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
-@pytest.mark.parametrize("grouping", ["queries", "triples"])
+@pytest.mark.parametrize(("grouping", "smoothing"), [("queries", 0.0), ("triples", 0.3)])
 def test_loss_and_gradients_are_those_of_the_loss_written_out(
-    form, regularizer, grouping, monkeypatch
+    form, regularizer, grouping, smoothing, monkeypatch
 ):
     monkeypatch.setattr(objectives, "TILE", 3)
+    monkeypatch.setattr(similarity, "TILE", 3)
     penalty, triples = REGULARIZERS[regularizer], facts()
     expected_model = made(form, relations=4)
-    expected = written_out(expected_model, triples, penalty, 0.1)
+    expected = written_out(expected_model, triples, penalty, 0.1, smoothing)
     expected.backward()
     model = made(form, relations=4)
     queries = Queries.of(triples, grouping)
     assert len(queries) == (len(triples) if grouping == "triples" else 28)
-    step = Step(model, penalty, 0.1, rows_at_once=5)  # fewer than the batch has
+    # Fewer rows and pairs at once than the batch has.
+    step = Step(model, Loss(penalty, 0.1, smoothing), rows_at_once=5, pairs_at_once=3)
     loss = step.gradients(queries.batch(np.arange(len(queries)), CPU))
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, theirs in zip(model.parameters(), expected_model.parameters(), strict=True):
@@ -67,7 +70,7 @@ def test_large_scores_neither_overflow_nor_change_with_the_tile(scale, tile):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(objectives, "TILE", width)
             model = made("complex", relations=4, scale=scale)
-            step = Step(model, None, 0.0, rows_at_once=50)
+            step = Step(model, Loss(), rows_at_once=50)
             queries = Queries.of(facts())
             losses.append(step.gradients(queries.batch(np.arange(len(queries)), CPU)).item())
             assert torch.isfinite(model.entities.grad).all()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from fivestar.cli.terminal import out
+from fivestar.cli.terminal import out, warn
+from fivestar.errors import SettingsError
+
+if TYPE_CHECKING:
+    from fivestar.graph.knowledge_graph import KnowledgeGraph
+    from fivestar.graph.known_answers import KnownAnswers
+    from fivestar.graph.triples import Triples
 
 EXAMPLE = "Example: fivestar evaluate my_run --split test --by relation"
-_SHOWN = ("mrr", "hits@1", "hits@3", "hits@10", "mr", "count")
 
 
 def evaluate(
@@ -22,42 +27,87 @@ def evaluate(
     split: Annotated[
         Literal["train", "valid", "test"], typer.Option(help="Which triples to rank.")
     ] = "test",
-    by: Annotated[
-        Literal["relation", "category", "seen"] | None,
+    graph: Annotated[
+        str | None,
         typer.Option(
-            help="Also apart: each relation, each kind (1-1, 1-N …), seen and unseen entities.",
+            help="Rank the triples of this graph instead, matched by name.", show_default=False
+        ),
+    ] = None,
+    by: Annotated[
+        Literal["relation", "side", "category", "seen"] | None,
+        typer.Option(
+            help="Also apart: each relation, side, kind (1-1, 1-N …), or seen and unseen entities.",
             show_default=False,
         ),
+    ] = None,
+    hits: Annotated[str, typer.Option(help="The k of hits@k, with commas.")] = "1,3,10",
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Bound of the working set, as in 1GiB.", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
 ) -> None:
     """Rank heads and tails of a split among all entities, other known answers left out."""
-    from fivestar.errors import SettingsError  # noqa: PLC0415
+    counts = _counts(hits)
     from fivestar.evaluation import report  # noqa: PLC0415  (slow to import)
+    from fivestar.evaluation.budget import score_bytes_within  # noqa: PLC0415
+    from fivestar.evaluation.ranking import SCORE_BYTES  # noqa: PLC0415
     from fivestar.runs.run import load_run  # noqa: PLC0415
 
     loaded = load_run(run)
-    triples = loaded.graph.split(split)
+    score_bytes = SCORE_BYTES
+    if memory is not None:
+        score_bytes = score_bytes_within(memory, loaded.model, 2 * len(loaded.graph.facts))
+    triples, known = loaded.graph.split(split), None
+    if graph is not None:
+        triples, known = _of_other_graph(loaded.graph, graph, split)
     if not len(triples):
-        raise SettingsError(f"{run}: its graph has no {split} triples")
-    found = report.evaluate(loaded.model, loaded.graph, triples)
-    figures = found.figures()
+        raise SettingsError(f"{graph or run}: there are no {split} triples to rank; see --split")
+    found = report.evaluate(loaded.model, loaded.graph, triples, known, score_bytes)
+    figures = found.figures(counts)
     if by is not None:
-        groups = report.groups_of(loaded.graph, triples, by)
-        figures[f"by_{by}"] = {name: found.of(rows) for name, rows in groups.items()}
+        figures[f"by_{by}"] = found.apart(loaded.graph, by, counts)
     if as_json:
         typer.echo(json.dumps(figures, indent=2, ensure_ascii=False))
     else:
-        _show(figures, by)
+        _show(figures, by, counts)
 
 
-def _show(figures: dict[str, Any], by: str | None) -> None:
-    table = Table("", *_SHOWN)
+def _counts(text: str) -> tuple[int, ...]:
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise SettingsError(f"--hits takes whole numbers from 1 on, as in 1,3,10 (not {text!r})")
+    return counts
+
+
+def _of_other_graph(graph: KnowledgeGraph, source: str, split: str) -> tuple[Triples, KnownAnswers]:
+    """The triples of another graph in the ids of this one, and the known answers of both."""
+    from fivestar.graph.known_answers import KnownAnswers, with_reciprocals  # noqa: PLC0415
+    from fivestar.graph.reading import read_graph  # noqa: PLC0415
+
+    other = read_graph(source)
+    given = other.split(split)
+    triples = other.translated(given, graph)
+    if len(triples) < len(given):
+        warn(
+            f"{len(given) - len(triples):,} of {len(given):,} {split} triples of {source} have "
+            "names that the run does not know; they are left out"
+        )
+    facts = graph.facts + other.translated(other.facts, graph)
+    return triples, KnownAnswers.of(with_reciprocals(facts, len(graph.relations)))
+
+
+def _show(figures: dict[str, Any], by: str | None, hits: tuple[int, ...]) -> None:
+    shown = ("mrr", *(f"hits@{k}" for k in hits), "mr", "count")
+    table = Table("", *shown)
     rows = {"both sides": figures, "heads": figures["heads"], "tails": figures["tails"]}
     rows |= figures.get(f"by_{by}", {})
     for name, values in rows.items():
         if values:
-            cells = (f"{values[key]:,.4g}" if key == "mr" else values[key] for key in _SHOWN)
+            cells = (f"{values[key]:,.4g}" if key == "mr" else values[key] for key in shown)
             table.add_row(Text(name), *(c if isinstance(c, str) else _number(c) for c in cells))
     out.print(table)
     low, high = figures["mrr_95"]

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Optional, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -32,6 +32,10 @@ Resume = Annotated[
     typer.Option("--resume", help="Go on with this run instead.", show_default=False),
 ]
 
+TensorBoard = Annotated[
+    bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")
+]
+
 
 def _train(  # noqa: PLR0913
     source: Source = None,
@@ -39,6 +43,7 @@ def _train(  # noqa: PLR0913
     to: Out = None,
     settings_file: SettingsFile = None,
     resume_from: Resume = None,
+    tensorboard: TensorBoard = False,
     delimiter: Delimiter = None,
     header: Header = "auto",
     columns: Columns = None,
@@ -53,7 +58,7 @@ def _train(  # noqa: PLR0913
             raise SettingsError(
                 "--resume takes the graph and settings of the run: give nothing else"
             )
-        _resume(resume_from)
+        _resume(resume_from, tensorboard=tensorboard)
         return
     if to is None:
         raise SettingsError("say where the run should go: --out FOLDER")
@@ -70,18 +75,18 @@ def _train(  # noqa: PLR0913
         warn(message)
     from fivestar.training import loop  # noqa: PLC0415  (slow to import)
 
-    with _shown(settings.training.epochs) as show:
-        run = loop.train(graph, settings, to, show)
+    with _shown(settings.training.epochs, to if tensorboard else None) as shown:
+        run = loop.train(graph, settings, to, *shown)
     _report(run.metrics, to)
 
 
-def _resume(folder: Path) -> None:
+def _resume(folder: Path, *, tensorboard: bool) -> None:
     from fivestar.runs.run import read_begun_run  # noqa: PLC0415
     from fivestar.training import loop  # noqa: PLC0415
 
     _, settings = read_begun_run(folder)
-    with _shown(settings.training.epochs) as show:
-        run = loop.resume(folder, show)
+    with _shown(settings.training.epochs, folder if tensorboard else None) as shown:
+        run = loop.resume(folder, *shown)
     _report(run.metrics, folder)
 
 
@@ -112,12 +117,22 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
 
 
 @contextmanager
-def _shown(epochs: int) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar on a terminal, plain lines elsewhere."""
+def _shown(
+    epochs: int, tensorboard: Path | None
+) -> Iterator[tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]]:
+    """A bar on a terminal, plain lines elsewhere, and TensorBoard if asked for.
+
+    Gives what is to be called after each epoch and after each step.
+    """
+    write = None
+    if tensorboard is not None:
+        from fivestar.training.tensorboard import tensorboard_writer  # noqa: PLC0415
+
+        write = tensorboard_writer(tensorboard)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total} epochs"),
+        TextColumn("{task.completed:.1f}/{task.total} epochs"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
@@ -126,6 +141,8 @@ def _shown(epochs: int) -> Iterator[Callable[[dict[str, Any]], None]]:
 
         def show(line: dict[str, Any]) -> None:
             nonlocal best
+            if write is not None:
+                write(line)
             if "valid_mrr" in line:
                 best = f"  valid MRR {line['valid_mrr']:.3f}"
             text = f"loss {line['loss']:.3f}{best}  {line['triples_per_second']:,.0f} triples/s"
@@ -134,7 +151,7 @@ def _shown(epochs: int) -> Iterator[Callable[[dict[str, Any]], None]]:
             else:
                 err.print(f"epoch {line['epoch']}/{epochs}  {text}", markup=False, soft_wrap=True)
 
-        yield show
+        yield show, lambda epochs_done: bar.update(task, completed=epochs_done)
 
 
 def _with_flags() -> Callable[..., None]:
@@ -144,14 +161,16 @@ def _with_flags() -> Callable[..., None]:
     for section, kind in _SECTIONS.items():
         for name, field in kind.model_fields.items():
             flag = "model" if (section, name) == ("model", "name") else name
-            default = "" if field.default is None else f" (default: {field.default})"
+            default = "" if field.default in (None, ()) else f" (default: {field.default})"
             option = typer.Option(
                 f"--{flag.replace('_', '-')}",
                 help=f"{field.description}{default}",
                 show_default=False,
                 rich_help_panel=f"Settings: {section}",
             )
-            optional: Any = Optional[field.annotation]  # noqa: UP045  (a type made at run time)
+            # A list is given as one text with commas, which the settings themselves take apart.
+            kind_of_value = str if get_origin(field.annotation) is tuple else field.annotation
+            optional: Any = Optional[kind_of_value]  # noqa: UP045  (a type made at run time)
             parameters.append(
                 inspect.Parameter(
                     flag,

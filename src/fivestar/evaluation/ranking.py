@@ -15,7 +15,8 @@ import torch
 
 from fivestar.errors import FivestarError
 from fivestar.graph.known_answers import KnownAnswers, query_keys
-from fivestar.models.base import TILE, Model
+from fivestar.models.base import Model
+from fivestar.models.similarity import TILE
 
 Numbers = npt.NDArray[np.int64]
 # Bytes of scores held at once unless a budget says otherwise.
@@ -67,82 +68,94 @@ def rank_tails(
 
     `known` must hold the ranked facts themselves; its other answers are left out of the ranking.
     """
-    entities = len(model.candidates())
     width = int(relations.max(initial=0)) + 1
     keys, query_of = np.unique(query_keys(heads, relations, width), return_inverse=True)
     by_query = np.argsort(query_of, kind="stable")
     pair_start = np.searchsorted(query_of[by_query], np.arange(len(keys) + 1))
-    rows_at_once = max(1, score_bytes // (4 * entities))
+    scores = _Scores(model, score_bytes, len(keys))
     found = np.empty((3, len(tails)), np.int64)
-    for first in range(0, len(keys), rows_at_once):
-        last = min(first + rows_at_once, len(keys))
-        pairs = by_query[pair_start[first] : pair_start[last]]
-        some = keys[first:last]
-        found[:, pairs] = _rank_some(
-            model, some // width, some % width, query_of[pairs] - first, tails[pairs], known
-        )
+    for first in range(0, len(keys), scores.rows):
+        some = keys[first : first + scores.rows]
+        pairs = by_query[pair_start[first] : pair_start[first + len(some)]]
+        hidden_row, hidden = known.of_queries(some // width, some % width)
+        scores.fill(some // width, some % width)
+        rows = query_of[pairs] - first
+        goal = scores.at(rows, tails[pairs])
+        scores.hide(hidden_row, hidden)
+        above, level = scores.compare(rows, goal)
+        rivals = scores.entities - np.bincount(hidden_row, minlength=len(some))[rows]
+        found[:, pairs] = above + 1, above + level + 1, rivals + 1
     return Ranks(*found)
 
 
-def _rank_some(
-    model: Model,
-    heads: Numbers,
-    relations: Numbers,
-    rows: Numbers,
-    targets: npt.NDArray[np.integer],
-    known: KnownAnswers,
-) -> Numbers:
-    """Optimistic rank, pessimistic rank and candidates of (query row, target) pairs."""
-    device = model.entities.device
-    query = model.query(
-        torch.as_tensor(heads, device=device), torch.as_tensor(relations, device=device)
-    )
-    tiles = list(model.score_tiles(query))
-    _refuse_nan(tiles)
-    row, target = (
-        torch.as_tensor(rows, device=device),
-        torch.as_tensor(targets, device=device).long(),
-    )
-    goal = _pick(tiles, row, target)
-    above = torch.zeros(len(row), dtype=torch.int64, device=device)
-    level = torch.zeros_like(above)
-    every_row_once = len(row) == len(query) and bool(
-        (row == torch.arange(len(query), device=device)).all()
-    )
-    for tile in tiles:
-        scores = tile if every_row_once else tile[row]
-        above += torch.count_nonzero(scores > goal[:, None], dim=1)
-        level += torch.count_nonzero(scores == goal[:, None], dim=1)
-    pair, answer = known.of_queries(heads[rows], relations[rows])
-    pair_, answer_ = (
-        torch.as_tensor(pair, device=device),
-        torch.as_tensor(answer, device=device).long(),
-    )
-    known_scores = _pick(tiles, row[pair_], answer_)
-    above.index_add_(0, pair_, -(known_scores > goal[pair_]).long())
-    level.index_add_(0, pair_, -(known_scores == goal[pair_]).long())
-    hidden = np.bincount(pair, minlength=len(rows)) - 1  # the true answer itself is no rival
-    optimistic = above.cpu().numpy() + 1
-    candidates = len(model.candidates()) - hidden
-    return np.stack([optimistic, optimistic + level.cpu().numpy(), candidates])
+class _Scores:
+    """The scores of some queries with all entities, in tiles: one buffer, used again and again.
 
+    Whatever is not to be counted is NaN there, which is neither above, below nor level with
+    anything.
+    """
 
-def _pick(tiles: list[torch.Tensor], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """The scores at (row, column), the columns running over all tiles."""
-    found = tiles[0].new_empty(len(rows))
-    tile_of = columns // TILE
-    for number, tile in enumerate(tiles):
-        here = torch.nonzero(tile_of == number).squeeze(1)
-        if len(here):
-            found[here] = tile[rows[here], columns[here] - number * TILE]
-    return found
+    def __init__(self, model: Model, score_bytes: int, queries: int) -> None:
+        self.model = model
+        self.device = model.entities.device
+        self.entities = len(model.candidates())
+        self.width = min(TILE, self.entities)
+        tiles = -(-self.entities // self.width)
+        # A quarter is for what compares: a tile of rows, and the marks of where they are above.
+        size = model.entities.element_size() * self.width
+        self.rows = max(1, min(queries, score_bytes * 3 // 4 // (tiles * size)))
+        self.pairs = max(1, score_bytes // 8 // size)
+        self.buffer = model.entities.new_full((tiles, self.rows, self.width), torch.nan)
 
+    def fill(self, heads: Numbers, relations: Numbers) -> None:
+        """Compute the scores of these queries."""
+        query = self.model.query(self._tensor(heads), self._tensor(relations))
+        for number, tile in enumerate(self.buffer):
+            here = tile[: len(query), : self.entities - number * self.width]
+            self.model.score_tile(query, number * self.width, here)
+            # A sum is one quick pass; only if it is odd is each score looked at.
+            if not torch.isfinite(here.sum()) and torch.isnan(here).any():
+                raise NonFiniteScore(
+                    "a score is not a number, so there are no ranks; the model has diverged: train "
+                    "again with a smaller learning rate or more regularisation"
+                )
 
-def _refuse_nan(tiles: list[torch.Tensor]) -> None:
-    for tile in tiles:
-        # A sum is one quick pass; only if it is odd is each score looked at.
-        if not torch.isfinite(tile.sum()) and torch.isnan(tile).any():
-            raise NonFiniteScore(
-                "a score is not a number, so there are no ranks; the model has diverged: train "
-                "again with a smaller learning rate or more regularisation"
-            )
+    def at(self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]) -> torch.Tensor:
+        """The scores of (row, entity) pairs."""
+        return self.buffer.view(-1)[self._places(rows, entities)]
+
+    def hide(self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]) -> None:
+        """Count these pairs no more."""
+        self.buffer.view(-1)[self._places(rows, entities)] = torch.nan
+
+    def compare(self, rows: Numbers, goal: torch.Tensor) -> tuple[Numbers, Numbers]:
+        """How many scores of each row are above, and how many level with, its goal."""
+        found = np.empty((2, len(rows)), np.int64)
+        for first in range(0, len(rows), self.pairs):
+            some = slice(first, first + self.pairs)
+            found[:, some] = self._compare(rows[some], goal[some, None])
+        return found[0], found[1]
+
+    def _compare(self, rows: Numbers, goal: torch.Tensor) -> Numbers:
+        # Marks are floats, since torch adds floats much faster than truth values.
+        marks = self.buffer.new_empty(len(rows), self.width)
+        count = torch.zeros(2, len(rows), dtype=torch.int64, device=self.device)
+        one_each = len(rows) == rows[-1] - rows[0] + 1  # rows are in order, without gaps
+        chosen = self._tensor(rows)
+        for tile in self.buffer:
+            scores = tile[rows[0] : rows[-1] + 1] if one_each else tile[chosen]
+            torch.gt(scores, goal, out=marks)
+            count[0] += marks.sum(dim=1).long()
+            torch.eq(scores, goal, out=marks)
+            count[1] += marks.sum(dim=1).long()
+        return count.cpu().numpy()
+
+    def _places(
+        self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]
+    ) -> torch.Tensor:
+        """Where pairs stand in the flat buffer."""
+        tile, column = np.divmod(entities.astype(np.int64), self.width)
+        return self._tensor((tile * self.rows + rows) * self.width + column)
+
+    def _tensor(self, numbers: npt.NDArray[np.integer]) -> torch.Tensor:
+        return torch.as_tensor(numbers, device=self.device)

@@ -16,7 +16,7 @@ from fivestar.graph.statistics import relation_profiles
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 
-Grouping = Literal["relation", "category", "seen"]
+Grouping = Literal["relation", "side", "category", "seen"]
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,23 @@ class Evaluation:
             "tails": metrics(self.tail_ranks, hits),
         }
 
-    def of(self, rows: npt.NDArray[np.bool_], hits: tuple[int, ...] = HITS) -> dict[str, float]:
-        """The figures, both sides together, of some of the triples."""
-        return metrics(self.tail_ranks.take(rows) + self.head_ranks.take(rows), hits)
+    def apart(
+        self, graph: KnowledgeGraph, by: Grouping, hits: tuple[int, ...] = HITS
+    ) -> dict[str, dict[str, float]]:
+        """The figures of each group of triples, both sides together, or of each side."""
+        if by == "side":
+            return {
+                "heads": metrics(self.head_ranks, hits),
+                "tails": metrics(self.tail_ranks, hits),
+            }
+        return {
+            name: metrics(self.tail_ranks.take(rows) + self.head_ranks.take(rows), hits)
+            for name, rows in groups_of(graph, self.triples, by).items()
+        }
 
 
 def groups_of(
-    graph: KnowledgeGraph, triples: Triples, by: Grouping
+    graph: KnowledgeGraph, triples: Triples, by: Literal["relation", "category", "seen"]
 ) -> dict[str, npt.NDArray[np.bool_]]:
     """The triples by relation, by kind of relation, or by whether train shows all of them."""
     if by == "relation":
@@ -74,7 +84,7 @@ def evaluate(
 ) -> Evaluation:
     """Rank tails and (through reciprocal relations) heads of these triples, line by line.
 
-    Filtered by all splits of the graph, or by the answers given in `known`.
+    Filtered by all splits of the graph and these triples, or by the answers given in `known`.
     """
     relations = len(graph.relations)
     if known is None:

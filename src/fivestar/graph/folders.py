@@ -43,15 +43,23 @@ def write_synced(path: Path, content: bytes) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Replace a file as a whole, or leave it as it was."""
+    with replacement(path) as draft:
+        draft.write_bytes(content)
+
+
+@contextmanager
+def replacement(path: Path) -> Iterator[Path]:
+    """A draft to write that takes the place of a file when all went well."""
     draft = path.with_name(f".{path.name}.new")
     try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
+        yield draft
+        with draft.open("rb+") as file:
             os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise OutputError(
-            f"{path}: cannot be written: {error.strerror}; what was written before is intact"
+            f"{path}: cannot be written: {error.strerror or error}; "
+            "what was written before is intact"
         ) from error
+    finally:
+        draft.unlink(missing_ok=True)

@@ -95,6 +95,14 @@ class KnowledgeGraph:
             near = nearest(name, SPLITS) or list(SPLITS)
             raise SettingsError(f"no split {name!r}; did you mean {' or '.join(near)}?") from None
 
+    def translated(self, triples: Triples, into: KnowledgeGraph) -> Triples:
+        """Triples of this graph with the ids of another; those it has no names for are left out."""
+        entity = self.entities.ids_in(into.entities)
+        relation = self.relations.ids_in(into.relations)
+        columns = (entity[triples.heads], relation[triples.relations], entity[triples.tails])
+        known = np.all([column >= 0 for column in columns], axis=0)
+        return Triples(*(column[known] for column in columns))
+
     def named(self, triples: Triples) -> pa.Table:
         """These facts by name, as a table with the columns head, relation and tail."""
         return pa.table(

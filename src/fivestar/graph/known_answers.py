@@ -42,11 +42,12 @@ class KnownAnswers:
         self, heads: npt.NDArray[np.integer], relations: npt.NDArray[np.integer]
     ) -> tuple[npt.NDArray[np.int64], Ids]:
         """The known tails of each query, as (row of the query, tail)."""
-        # A relation that no fact has would share its key with another query.
-        wanted = query_keys(heads, np.minimum(relations, self.relations), self.relations + 1)
-        mine = self.keys // self.relations * (self.relations + 1) + self.keys % self.relations
-        place = np.minimum(np.searchsorted(mine, wanted), max(len(mine) - 1, 0))
-        known = mine[place] == wanted if len(mine) else np.zeros(len(wanted), bool)
+        if not len(self.keys):
+            return np.zeros(0, np.int64), self.tails[:0]
+        wanted = query_keys(heads, relations, self.relations)
+        place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        # A relation that no fact has shares its key with another query.
+        known = (self.keys[place] == wanted) & (relations < self.relations)
         begin = np.where(known, self.start[place], 0)
         count = np.where(known, self.start[place + 1] - self.start[place], 0)
         return expand(begin, count, self.tails)

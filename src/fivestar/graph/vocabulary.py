@@ -92,6 +92,11 @@ class Vocabulary:
             raise UnknownName(self._unknown(missing[0].as_py()) + more)
         return np.asarray(found.to_numpy(), dtype=np.int32)
 
+    def ids_in(self, other: Vocabulary) -> Ids:
+        """For each name in order: its id in another vocabulary, or −1."""
+        found = pc.fill_null(pc.index_in(self.names, value_set=other.names), -1)
+        return np.asarray(found.to_numpy(), dtype=np.int32)
+
     def name_of(self, number: int) -> str:
         """The name of an id."""
         return str(self.names[self._checked(number)].as_py())

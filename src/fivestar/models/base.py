@@ -9,11 +9,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fivestar.models.similarity import Similarity
+from fivestar.models.similarity import TILE, Similarity
 
 _SMALL = 1e-3
-# Candidates compared at once: small enough that a tile of scores stays in the cache.
-TILE = 1024
 
 
 class Factors(NamedTuple):
@@ -75,9 +73,13 @@ class Model(nn.Module, ABC):
 
     def score_tiles(self, query: Tensor, width: int = TILE) -> Iterator[Tensor]:
         """The scores of all entities, tile by tile of candidates."""
-        table = self.candidates().detach()
-        for start in range(0, len(table), width):
-            tile = table[start : start + width]
-            scores = query.new_empty(len(query), len(tile))
-            self.similarity.forward(query, tile, scores)
+        entities = len(self.candidates())
+        for start in range(0, entities, width):
+            scores = query.new_empty(len(query), min(width, entities - start))
+            self.score_tile(query, start, scores)
             yield scores
+
+    def score_tile(self, query: Tensor, start: int, out: Tensor) -> None:
+        """Write the scores of as many entities as `out` has columns, from `start` on."""
+        tile = self.candidates().detach()[start : start + out.shape[1]]
+        self.similarity.forward(query, tile, out)

@@ -8,42 +8,60 @@ row can be folded into the small (B, D) factors instead of costing a pass over (
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
 
+# Candidates compared at once: small enough that a tile of scores stays in the cache.
+TILE = 1024
 # Added to squared distances: keeps the root and its gradient finite where two points coincide.
 _CLOSE = 1e-12
 
 
-class Similarity(Protocol):
+class Similarity(ABC):
     """A comparison of queries with candidates."""
 
+    @abstractmethod
     def forward(self, query: Tensor, candidates: Tensor, out: Tensor) -> None:
         """Write the scores (B, n)."""
-        ...
 
+    @abstractmethod
     def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
         """Turn ∂L/∂score, in place, into what the two gradients below need."""
-        ...
 
+    @abstractmethod
     def query_gradient(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> Tensor:
         """∂L/∂query (B, D) of prepared slopes."""
-        ...
 
+    @abstractmethod
     def add_candidate_gradient(
         self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
     ) -> None:
         """Add ∂L/∂candidates (n, D) of prepared slopes, row i of which counts `weight[i]` times."""
-        ...
 
+    @abstractmethod
     def rows(self, query: Tensor, tails: Tensor) -> Tensor:
         """The score of each query with the tail of its own row, for autograd."""
-        ...
+
+    def sum_of_all(
+        self, query: Tensor, weight: Tensor, table: Tensor, into: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Σᵢ wᵢ Σⱼ sᵢⱼ and its gradient by the query; adds its gradient by the table."""
+        value, query_gradient = query.new_zeros(()), torch.zeros_like(query)
+        for start in range(0, len(table), TILE):
+            candidates = table[start : start + TILE]
+            scores = query.new_empty(len(query), len(candidates))
+            self.forward(query, candidates, scores)
+            value += weight @ scores.sum(dim=1)
+            self.prepare(query, candidates, scores.fill_(1))
+            query_gradient += self.query_gradient(query, candidates, scores)
+            part = into[start : start + TILE]
+            self.add_candidate_gradient(query, weight, candidates, scores, part)
+        return value, query_gradient.mul_(weight[:, None])
 
 
-class InnerProduct:
+class InnerProduct(Similarity):
     """s = Σ qᵢ tᵢ: three matrix products in all."""
 
     def forward(self, query: Tensor, candidates: Tensor, out: Tensor) -> None:
@@ -67,8 +85,34 @@ class InnerProduct:
         """Σ qᵢ tᵢ, row by row."""
         return (query * tails).sum(dim=-1)
 
+    def sum_of_all(
+        self, query: Tensor, weight: Tensor, table: Tensor, into: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(Σ wᵢ qᵢ) · (Σ tⱼ): no pass over all pairs."""
+        total, moved = table.sum(dim=0), weight @ query
+        into += moved
+        return moved @ total, weight[:, None] * total
 
-class EuclideanDistance:
+
+class RoundedInnerProduct(InnerProduct):
+    """The inner product with its factors rounded to bfloat16; all else stays as it was."""
+
+    def forward(self, query: Tensor, candidates: Tensor, out: Tensor) -> None:
+        """Q Eᵀ."""
+        out.copy_(query.bfloat16() @ candidates.bfloat16().T)
+
+    def query_gradient(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> Tensor:
+        """G E."""
+        return (slopes.bfloat16() @ candidates.bfloat16()).to(query.dtype)
+
+    def add_candidate_gradient(
+        self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
+        """Gᵀ (w Q)."""
+        into += slopes.T.bfloat16() @ (query * weight[:, None]).bfloat16()
+
+
+class EuclideanDistance(Similarity):
     """s = −‖q − t‖, through ‖q‖² + ‖t‖² − 2 q·t.
 
     Points that are close lose digits that way: the distance is right to about

@@ -5,7 +5,9 @@ graph/                the graph that was trained on, in our own form
 checkpoint.safetensors  where training can go on
 model.safetensors     the trained tables
 metrics.json  history.jsonl  README.md
-manifest.json         the hashes of all of these but the checkpoint; written last
+snapshots/            the tables at chosen epochs
+tensorboard/          the history for TensorBoard, if asked for
+manifest.json         the hashes of the files that matter; written last
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load
 
 from fivestar.errors import FivestarError, SourceNotFound
 from fivestar.graph.folders import new_folder, replace_file
@@ -27,10 +29,12 @@ from fivestar.graph.storage import load_graph, save_graph
 from fivestar.models.base import Model
 from fivestar.models.registry import make_model
 from fivestar.runs.settings import Settings, read_settings
+from fivestar.runs.tensors import write_tensors
 from fivestar.version import __version__
 
 CHECKPOINT = "checkpoint.safetensors"
 MANIFEST = "manifest.json"
+SNAPSHOTS = "snapshots"
 FORMAT = "fivestar-run"
 VERSION = 1
 _HITS = ("hits@1", "hits@3", "hits@10")
@@ -75,10 +79,9 @@ def read_begun_run(folder: Path) -> tuple[KnowledgeGraph, Settings]:
 
 def save_run(run: Run, folder: Path) -> None:
     """Write what training has given; the manifest comes last and makes the run complete."""
-    tables = {name: table.detach().cpu() for name, table in run.model.state_dict().items()}
+    write_tensors(folder / "model.safetensors", run.model.state_dict())
     history = "".join(json.dumps(line) + "\n" for line in run.history)
     for name, content in {
-        "model.safetensors": save(tables),
         "metrics.json": json.dumps(run.metrics, indent=1).encode(),
         "history.jsonl": history.encode(),
         "README.md": _card(run).encode(),
@@ -94,16 +97,29 @@ def save_run(run: Run, folder: Path) -> None:
     replace_file(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
-def load_run(folder: str | os.PathLike[str]) -> Run:
-    """A trained run, refused if anything in its folder has changed."""
+def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
+    """Keep the tables of an epoch."""
+    (folder / SNAPSHOTS).mkdir(exist_ok=True)
+    write_tensors(_snapshot(folder, epoch), model.state_dict())
+
+
+def load_run(folder: str | os.PathLike[str], epoch: int | None = None) -> Run:
+    """A trained run, refused if anything in its folder has changed.
+
+    With `epoch`, the model is the snapshot of that epoch (see `snapshot-epochs`).
+    """
     place = Path(folder)
     if not place.is_dir():
         raise SourceNotFound(f"no folder {place}; give the folder of a run (fivestar train --out)")
     _verify(place)
     graph, settings = read_begun_run(place)
     model = build_model(graph, settings)
+    tables = place / "model.safetensors" if epoch is None else _snapshot(place, epoch)
+    if not tables.exists():
+        kept = ", ".join(map(str, settings.training.snapshot_epochs)) or "none"
+        raise SourceNotFound(f"{place} has no snapshot of epoch {epoch}; it has {kept}")
     try:
-        model.load_state_dict(load((place / "model.safetensors").read_bytes()))
+        model.load_state_dict(load(tables.read_bytes()))
         metrics = json.loads((place / "metrics.json").read_bytes())
         history = [json.loads(x) for x in (place / "history.jsonl").read_text().splitlines()]
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
@@ -136,8 +152,18 @@ def _verify(folder: Path) -> None:
             raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
 
 
+def _snapshot(folder: Path, epoch: int) -> Path:
+    return folder / SNAPSHOTS / f"epoch-{epoch}.safetensors"
+
+
 def _is_hashed(path: Path, folder: Path) -> bool:
-    return path.is_file() and path != folder / MANIFEST and path.name != CHECKPOINT
+    """All but what may change without harm, and what a killed process left unfinished."""
+    first = path.relative_to(folder).parts[0]
+    return (
+        path.is_file()
+        and first not in {MANIFEST, CHECKPOINT, "tensorboard"}
+        and not path.name.startswith(".")
+    )
 
 
 def _sha256(path: Path) -> str:

@@ -6,11 +6,12 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fivestar.errors import SettingsError
+from fivestar.runs.sizes import bytes_of
 from fivestar.spelling import nearest
 
 _LARGEST_FILE = 1 << 20
@@ -54,6 +55,16 @@ class TrainingSettings(_Section):
         "n3-moved", description="What is kept small."
     )
     reg: float = Field(0.1, ge=0, description="Weight of the regulariser.")
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="Share of each target that goes to all entities alike."
+    )
+    warmup: float = Field(0.0, ge=0, description="Epochs in which lr rises linearly from 0.")
+    decay: Literal["none", "linear"] = Field(
+        "none", description="Whether lr falls linearly to 0 until the last epoch."
+    )
+    clip: float = Field(
+        0.0, ge=0, description="Largest norm of all gradients together; 0: unbounded."
+    )
     grouping: Literal["queries", "triples"] = Field(
         "queries", description="One row of scores a query, or one a triple (slower, the same)."
     )
@@ -62,10 +73,35 @@ class TrainingSettings(_Section):
     )
     evaluate_every: int = Field(5, ge=0, description="Epochs between validations; 0: never.")
     checkpoint_every: int = Field(1, ge=1, description="Epochs between checkpoints.")
+    checkpoint_minutes: float = Field(
+        10.0, gt=0, description="Minutes until a checkpoint is written, even within an epoch."
+    )
+    snapshot_epochs: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        (), description="Epochs whose tables are kept for analysis, as in 0,5,10."
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="The same seed gives the same run.")
     threads: int = Field(0, ge=0, description="Threads of the processor; 0: as many as there are.")
+    memory: str | None = Field(
+        None, description="Bound of the working set, as in 2GiB. (default: none)"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where to compute.")
+    precision: Literal["float32", "tf32", "bf16"] = Field(
+        "float32", description="Numbers inside the matrix products, where the device has them."
+    )
     max_minutes: float = Field(0, ge=0, description="Stop after this long; 0: never.")
+
+    @field_validator("memory")
+    @classmethod
+    def _is_a_size(cls, text: str | None) -> str | None:
+        if text is not None:
+            bytes_of(text)
+        return text
+
+    @field_validator("snapshot_epochs", mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        """A flag gives `0,5,10`, a file of settings a list."""
+        return [part for part in value.split(",") if part] if isinstance(value, str) else value
 
 
 class Settings(_Section):

@@ -1,8 +1,8 @@
 """Everything that training needs to go on as if it had never stopped, in one file.
 
 The file is written beside its name, synced and renamed, so that at every moment there is a whole
-one. The order of the data follows from the seed and the epoch, so an epoch is all that is kept of
-it. Tensors are in safetensors; nothing is pickled.
+one. The order of the data follows from the seed and the epoch, so epoch and step are all that is
+kept of it. Tensors are in safetensors; nothing is pickled.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from fivestar.errors import FivestarError
-from fivestar.graph.folders import replace_file
 from fivestar.models.base import Model
+from fivestar.runs.tensors import write_tensors
 
 
 class DamagedCheckpoint(FivestarError):  # noqa: N818
@@ -30,8 +29,14 @@ class DamagedCheckpoint(FivestarError):  # noqa: N818
 class Progress:
     """How far training is. The history holds one line an epoch."""
 
-    epoch: int = 0
+    epoch: int = 0  # epochs done
     seconds: float = 0.0
+    # Of the epoch under way: steps and triples done, the sum of their losses, and its seconds.
+    step: int = 0
+    triples: int = 0
+    loss: float = 0.0
+    epoch_seconds: float = 0.0
+    # By validation.
     best_mrr: float = -1.0
     best_epoch: int = 0
     waited: int = 0
@@ -48,14 +53,10 @@ def save_checkpoint(
     """Replace the checkpoint; if that fails, the one before is still there."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
-    for number, state in optimizer.state_dict()["state"].items():
-        for name, value in state.items():
+    for number, table in enumerate(_tables(optimizer)):
+        for name, value in optimizer.state[table].items():
             tensors[f"optimizer.{number}.{name}"] = torch.as_tensor(value)
-    content = save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-        {"progress": json.dumps(asdict(progress))},
-    )
-    replace_file(path, content)
+    write_tensors(path, tensors, {"progress": json.dumps(asdict(progress))})
 
 
 def load_checkpoint(
@@ -65,24 +66,47 @@ def load_checkpoint(
     try:
         with safe_open(path, framework="pt") as file:
             progress = Progress(**json.loads(file.metadata()["progress"]))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        model.load_state_dict(_part(tensors, "model."))
-        state = optimizer.state_dict()
-        state["state"] = {}
-        for name, tensor in _part(tensors, "optimizer.").items():
-            number, key = name.split(".", 1)
-            state["state"].setdefault(int(number), {})[key] = tensor
-        optimizer.load_state_dict(state)
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            names = {part: _names(file.keys(), part) for part in ("model.", "optimizer.", "best.")}
+            # One tensor at a time: the file is as large as all that training holds.
+            weights = model.state_dict()
+            if set(names["model."]) != set(weights):
+                raise ValueError("other tables than this model has")  # noqa: TRY301
+            for name, table in weights.items():
+                _fill(table, file.get_tensor(f"model.{name}"))
+            tables = _tables(optimizer)
+            for name in names["optimizer."]:
+                number, key = name.split(".", 1)
+                table = tables[int(number)]
+                kept = file.get_tensor(f"optimizer.{name}")
+                # Only what belongs to each number of the table moves to its device.
+                place = table.device if kept.shape == table.shape else "cpu"
+                optimizer.state[table][key] = kept.to(place)
+            device = tables[0].device
+            best = {n: file.get_tensor(f"best.{n}").to(device) for n in names["best."]}
+    except (
+        OSError,
+        SafetensorError,
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as error:
         raise DamagedCheckpoint(
             f"{path}: cannot be resumed from ({error}); train anew into another folder"
         ) from error
-    return progress, _part(tensors, "best.")
+    return progress, best
 
 
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
+def _tables(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [table for group in optimizer.param_groups for table in group["params"]]
+
+
+def _names(keys: list[str], prefix: str) -> list[str]:
+    return [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
+
+
+def _fill(table: Tensor, content: Tensor) -> None:
+    if table.shape != content.shape:
+        raise ValueError(f"a table of shape {tuple(content.shape)}, not {tuple(table.shape)}")
+    table.copy_(content)

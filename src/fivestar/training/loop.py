@@ -16,15 +16,28 @@ from fivestar.evaluation.report import evaluate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.models.base import Model
-from fivestar.runs.run import CHECKPOINT, Run, begin_run, build_model, read_begun_run, save_run
-from fivestar.runs.settings import Settings, TrainingSettings, make_settings
+from fivestar.runs.run import (
+    CHECKPOINT,
+    Run,
+    begin_run,
+    build_model,
+    read_begun_run,
+    save_run,
+    save_snapshot,
+)
+from fivestar.runs.settings import Settings, make_settings
+from fivestar.training.budget import make_budget
 from fivestar.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from fivestar.training.queries import Queries
+from fivestar.training.precision import products_in, similarity_at
+from fivestar.training.queries import Batch, Queries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.step import Step
+from fivestar.training.step import Loss, Step
+from fivestar.training.updates import Updates
 
 # Called with one line of history after each epoch.
 Callback = Callable[[dict[str, Any]], None]
+# Called after each step with the epochs done, a fraction included.
+StepCallback = Callable[[float], None]
 
 
 class Diverged(FivestarError):  # noqa: N818
@@ -32,113 +45,161 @@ class Diverged(FivestarError):  # noqa: N818
 
 
 class Trainer:
-    """One run of training; `checkpoint`, if given, is where it can be resumed from."""
+    """One run of training; `folder`, if given, holds its checkpoint and snapshots."""
 
     def __init__(
-        self, graph: KnowledgeGraph, settings: Settings, checkpoint: Path | None = None
+        self, graph: KnowledgeGraph, settings: Settings, folder: Path | None = None
     ) -> None:
         self.graph = graph
         self.settings = settings = settings.resolved()
-        self.checkpoint = checkpoint
-        training = settings.training
+        self.folder = folder
+        self.training = training = settings.training
+        if training.snapshot_epochs and folder is None:
+            raise SettingsError("snapshot-epochs needs a folder for the run; give out")
         if training.threads:
             torch.set_num_threads(training.threads)
         self.device = _device(training.device)
         self.model = build_model(graph, settings).to(self.device)
         self.model.start(torch.Generator(self.device).manual_seed(training.seed))
-        self.optimizer = _optimizer(self.model, training)
-        relations = len(graph.relations)
-        self.queries = Queries.of(with_reciprocals(graph.train, relations), training.grouping)
+        self.updates = Updates(self.model, training)
+        self.budget = make_budget(self.model, 2 * len(graph.facts), training)
+        self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
+        self.queries = Queries.of(
+            with_reciprocals(graph.train, len(graph.relations)), training.grouping
+        )
+        self.steps = -(-len(self.queries) // training.batch)  # an epoch
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
         self._known: KnownAnswers | None = None
+        self._saved_at = time.perf_counter()
 
     def resume(self) -> None:
         """Go on where the checkpoint was written."""
-        if self.checkpoint is None:
+        if self.folder is None:
             raise SettingsError("there is no checkpoint to resume from")
-        self.progress, self.best = load_checkpoint(self.checkpoint, self.model, self.optimizer)
+        self.progress, self.best = load_checkpoint(
+            self.folder / CHECKPOINT, self.model, self.updates.optimizer
+        )
 
-    def run(self, on_epoch: Callback | None = None) -> Model:
+    def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; the model with the best validation MRR, or the last one."""
-        training = self.settings.training
-        rows = min(training.batch, len(self.queries))
-        step = Step(self.model, REGULARIZERS[training.regularizer], training.reg, rows)
+        training = self.training
+        loss = Loss(REGULARIZERS[training.regularizer], training.reg, training.label_smoothing)
+        rows = min(self.budget.rows, len(self.queries))
+        step = Step(self.model, loss, rows, self.budget.pairs, self.similarity)
+        if self.progress.epoch == self.progress.step == 0:
+            self._keep_snapshot()
         while not self._finished():
-            line = self._epoch(step)
+            line = self._epoch(step, on_step)
             self.progress.history.append(line)
-            last = self._finished()
-            if self.checkpoint is not None and (
-                last or self.progress.epoch % training.checkpoint_every == 0
-            ):
-                save_checkpoint(
-                    self.checkpoint, self.model, self.optimizer, self.best, self.progress
-                )
+            self._keep_snapshot()
+            if self._finished() or self.progress.epoch % training.checkpoint_every == 0:
+                self._keep_checkpoint()
             if on_epoch is not None:
                 on_epoch(line)
         if self.best:
             self.model.load_state_dict(self.best)
         return self.model
 
+    def _out_of_time(self) -> bool:
+        limit = self.training.max_minutes
+        return bool(limit and self.progress.seconds >= 60 * limit)
+
     def _finished(self) -> bool:
-        training, progress = self.settings.training, self.progress
+        training, progress = self.training, self.progress
         return (
             progress.epoch >= training.epochs
             or bool(training.patience and progress.waited >= training.patience)
-            or bool(training.max_minutes and progress.seconds >= 60 * training.max_minutes)
+            or self._out_of_time()
         )
 
-    def _epoch(self, step: Step) -> dict[str, Any]:
-        """One pass over all queries, with a validation if it is due."""
-        began = time.perf_counter()
-        training, progress = self.settings.training, self.progress
+    def _epoch(self, step: Step, on_step: StepCallback | None) -> dict[str, Any]:
+        """One pass over all queries (or its rest), with a validation if it is due."""
+        training, progress = self.training, self.progress
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + progress.epoch)
-        total, triples = torch.zeros((), device=self.device), 0
-        for number, batch in enumerate(self.queries.batches(training.batch, order, self.device)):
-            loss = step.gradients(batch)
-            if not torch.isfinite(loss):
-                raise Diverged(
-                    f"the loss is {loss.item()} in epoch {progress.epoch + 1}, step {number + 1} "
-                    f"({len(batch.tails)} triples); train again with a smaller lr or a larger reg"
-                    + (f"; the last good checkpoint is {self.checkpoint}" * bool(self.checkpoint))
-                )
-            self.optimizer.step()
-            total += loss * len(batch.tails)
-            triples += len(batch.tails)
+        batches = self.queries.batches(training.batch, order, self.device, progress.step)
+        began = time.perf_counter()
+        for batch in batches:
+            self._take(step, batch)
+            now = time.perf_counter()
+            progress.epoch_seconds += now - began
+            progress.seconds += now - began
+            began = now
+            if on_step is not None:
+                on_step(progress.epoch + progress.step / self.steps)
+            if self._out_of_time():
+                break
+            if now - self._saved_at >= 60 * training.checkpoint_minutes:
+                self._keep_checkpoint()
         progress.epoch += 1
-        seconds = time.perf_counter() - began
         line = {
             "epoch": progress.epoch,
-            "loss": total.item() / triples,
-            "triples_per_second": triples / seconds,
+            "loss": progress.loss / progress.triples,
+            "triples_per_second": progress.triples / progress.epoch_seconds,
         }
+        if progress.step < self.steps:
+            line["part_of_the_epoch"] = progress.step / self.steps
+        progress.step = progress.triples = 0
+        progress.loss = progress.epoch_seconds = 0.0
         if training.evaluate_every and (
-            progress.epoch % training.evaluate_every == 0 or progress.epoch == training.epochs
+            progress.epoch % training.evaluate_every == 0 or self._finished()
         ):
             line |= self._validate()
         progress.seconds += time.perf_counter() - began
         line["seconds"] = progress.seconds
         return line
 
+    def _take(self, step: Step, batch: Batch) -> None:
+        """One step."""
+        progress = self.progress
+        with products_in(self.training.precision):
+            loss = step.gradients(batch).item()
+        if loss - loss != 0:  # inf or NaN
+            place = f"epoch {progress.epoch + 1}, step {progress.step + 1}"
+            raise Diverged(
+                f"the loss is {loss} in {place} ({len(batch.tails)} triples, the first from "
+                f"{self.graph.entities.name_of(int(batch.heads[0]))!r}); train again with a "
+                "smaller lr or a larger reg"
+                + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
+            )
+        self.updates.apply(progress.epoch + (progress.step + 0.5) / self.steps)
+        progress.step += 1
+        progress.triples += len(batch.tails)
+        progress.loss += loss * len(batch.tails)
+
+    def _keep_checkpoint(self) -> None:
+        self._saved_at = time.perf_counter()
+        if self.folder is not None:
+            path = self.folder / CHECKPOINT
+            save_checkpoint(path, self.model, self.updates.optimizer, self.best, self.progress)
+
+    def _keep_snapshot(self) -> None:
+        if self.folder is not None and self.progress.epoch in self.training.snapshot_epochs:
+            save_snapshot(self.model, self.folder, self.progress.epoch)
+
     def _validate(self) -> dict[str, float]:
         """The validation MRR; the best weights are kept."""
         if not len(self.graph.valid):
             return {}
-        if self._known is None:
-            facts = with_reciprocals(self.graph.facts, len(self.graph.relations))
-            self._known = KnownAnswers.of(facts)
-        found = evaluate(self.model, self.graph, self.graph.valid, self._known).figures()
+        found = self.evaluate()
         progress = self.progress
         progress.waited += 1
         if found["mrr"] > progress.best_mrr:
-            progress.best_mrr, progress.best_epoch, progress.waited = (
-                found["mrr"],
-                progress.epoch,
-                0,
-            )
-            state = self.model.state_dict()
-            self.best = {name: tensor.detach().clone() for name, tensor in state.items()}
+            progress.best_mrr, progress.best_epoch = found["mrr"], progress.epoch
+            progress.waited = 0
+            for name, table in self.model.state_dict().items():
+                if name not in self.best:
+                    self.best[name] = torch.empty_like(table)
+                self.best[name].copy_(table)
         return {"valid_mrr": found["mrr"], "valid_hits@10": found["hits@10"]}
+
+    def evaluate(self) -> dict[str, Any]:
+        """The figures of the validation triples."""
+        if self._known is None:
+            facts = with_reciprocals(self.graph.facts, len(self.graph.relations))
+            self._known = KnownAnswers.of(facts)
+        valid, known, share = self.graph.valid, self._known, self.budget.score_bytes
+        return evaluate(self.model, self.graph, valid, known, share).figures()
 
 
 def train(
@@ -146,6 +207,7 @@ def train(
     settings: Settings | Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     on_epoch: Callback | None = None,
+    on_step: StepCallback | None = None,
 ) -> Run:
     """Train a model on a graph.
 
@@ -154,36 +216,42 @@ def train(
         settings: `Settings`, or nested mappings as in `{"model": {"dim": 50}}`.
         out: a new folder for the run; it can be resumed and loaded from there.
         on_epoch: called with a line of history after each epoch.
+        on_step: called after each step with the epochs done, a fraction included.
     """
     if not isinstance(settings, Settings):
         settings = make_settings(settings or {})
     settings = settings.resolved()
-    if out is None:
-        return _finish(Trainer(graph, settings), None, on_epoch)
-    trainer = Trainer(graph, settings, Path(out) / CHECKPOINT)  # first: it may refuse the settings
-    return _finish(trainer, begin_run(graph, settings, out), on_epoch)
+    folder = None if out is None else Path(out)
+    trainer = Trainer(graph, settings, folder)  # first: it may refuse the settings
+    if folder is not None:
+        begin_run(graph, settings, folder)
+    return _finish(trainer, on_epoch, on_step)
 
 
-def resume(folder: str | os.PathLike[str], on_epoch: Callback | None = None) -> Run:
+def resume(
+    folder: str | os.PathLike[str],
+    on_epoch: Callback | None = None,
+    on_step: StepCallback | None = None,
+) -> Run:
     """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
     place = Path(folder)
     graph, settings = read_begun_run(place)
-    trainer = Trainer(graph, settings, place / CHECKPOINT)
+    trainer = Trainer(graph, settings, place)
     if (place / CHECKPOINT).exists():
         trainer.resume()
-    return _finish(trainer, place, on_epoch)
+    return _finish(trainer, on_epoch, on_step)
 
 
-def _finish(trainer: Trainer, folder: Path | None, on_epoch: Callback | None) -> Run:
-    model = trainer.run(on_epoch)
-    graph, progress = trainer.graph, trainer.progress
+def _finish(trainer: Trainer, on_epoch: Callback | None, on_step: StepCallback | None) -> Run:
+    model = trainer.run(on_epoch, on_step)
+    progress = trainer.progress
     figures: dict[str, Any] = {"epochs": progress.epoch, "seconds": progress.seconds}
-    if len(graph.valid):
+    if len(trainer.graph.valid):
         figures["best_epoch"] = progress.best_epoch or progress.epoch
-        figures["valid"] = evaluate(model, graph, graph.valid).figures()
-    run = Run(graph, trainer.settings, model, figures, progress.history)
-    if folder is not None:
-        save_run(run, folder)
+        figures["valid"] = trainer.evaluate()
+    run = Run(trainer.graph, trainer.settings, model, figures, progress.history)
+    if trainer.folder is not None:
+        save_run(run, trainer.folder)
     return run
 
 
@@ -193,14 +261,3 @@ def _device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
-
-
-def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimizer:
-    tables = list(model.parameters())
-    match training.optimizer:
-        case "adagrad":
-            return torch.optim.Adagrad(tables, lr=training.lr, fused=True)
-        case "adam":
-            return torch.optim.Adam(tables, lr=training.lr, fused=True)
-        case "sgd":
-            return torch.optim.SGD(tables, lr=training.lr, fused=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fivestar.models.base import TILE
-from fivestar.models.similarity import Similarity
+from fivestar.models.similarity import TILE, Similarity
 
 
 class Workspace:

@@ -26,6 +26,23 @@ class Batch(NamedTuple):
     rows: Tensor  # (T,)
     tails: Tensor  # (T,)
 
+    def parts(self, rows: int) -> Iterator[Batch]:
+        """The same queries in parts of at most so many rows; pairs stand in order of their rows."""
+        if len(self.heads) <= rows:
+            yield self
+            return
+        ends = self.counts.cumsum(0).tolist()
+        for first in range(0, len(self.heads), rows):
+            last = min(first + rows, len(self.heads))
+            some, pairs = slice(first, last), slice(ends[first - 1] if first else 0, ends[last - 1])
+            yield Batch(
+                self.heads[some],
+                self.relations[some],
+                self.counts[some],
+                self.rows[pairs] - first,
+                self.tails[pairs],
+            )
+
 
 @dataclass(frozen=True)
 class Queries:
@@ -58,11 +75,11 @@ class Queries:
         return len(self.heads)
 
     def batches(
-        self, size: int, generator: torch.Generator, device: torch.device
+        self, size: int, generator: torch.Generator, device: torch.device, skip: int = 0
     ) -> Iterator[Batch]:
-        """Every query once, in random order."""
+        """Every query once, in random order; `skip` leaves out that many batches."""
         order = torch.randperm(len(self), generator=generator).numpy()
-        for first in range(0, len(order), size):
+        for first in range(skip * size, len(order), size):
             yield self.batch(order[first : first + size], device)
 
     def batch(self, chosen: npt.NDArray[np.integer], device: torch.device) -> Batch:

@@ -6,45 +6,45 @@ All take squared moduli, since |x| has no gradient at 0: |x|³ = (|x|²)^1.5.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from torch import Tensor
 
 from fivestar.models.base import Factors
 
-# (factors of the queries, triples a query, squared moduli of the tails) → penalty
-Regularizer = Callable[[Factors, Tensor, Tensor], Tensor]
+
+class Regularizer(NamedTuple):
+    """A penalty in two parts, since all triples of a query share the first.
+
+    `query` takes the factors of queries, `tail` the squared moduli of tails; both give a number a
+    row and dimension.
+    """
+
+    query: Callable[[Factors], Tensor]
+    tail: Callable[[Tensor], Tensor]
 
 
-def n3(factors: Factors, counts: Tensor, tail: Tensor) -> Tensor:
-    """Σ |h|³ + ‖r‖³ + |t|³ (Lacroix et al. 2018)."""
-    return (
-        _weighted(factors.head.pow(1.5) + factors.relation.pow(1.5), counts) + tail.pow(1.5).sum()
-    )
+def _cube(squared: Tensor) -> Tensor:
+    return squared.pow(1.5)
 
 
-def n3_moved(factors: Factors, counts: Tensor, tail: Tensor) -> Tensor:
-    """Σ |h|³ + |q|³ + |t|³, q the moved head: holds where the matrix itself has no fixed scale."""
-    return _weighted(factors.head.pow(1.5) + factors.moved.pow(1.5), counts) + tail.pow(1.5).sum()
+def _square(squared: Tensor) -> Tensor:
+    return squared
 
 
-def f2(factors: Factors, counts: Tensor, tail: Tensor) -> Tensor:
-    """Σ |h|² + ‖r‖² + |t|²."""
-    return _weighted(factors.head + factors.relation, counts) + tail.sum()
-
-
-def dura(factors: Factors, counts: Tensor, tail: Tensor) -> Tensor:
-    """Σ |h|² + |q|² + |t|² (Zhang et al. 2020, the half that a reciprocal triple completes)."""
-    return _weighted(factors.head + factors.moved, counts) + tail.sum()
-
+# Σ |h|³ + ‖r‖³ + |t|³ (Lacroix et al. 2018).
+N3 = Regularizer(lambda f: _cube(f.head) + _cube(f.relation), _cube)
+# Σ |h|³ + |q|³ + |t|³, q the moved head: holds where the matrix itself has no fixed scale.
+N3_MOVED = Regularizer(lambda f: _cube(f.head) + _cube(f.moved), _cube)
+# Σ |h|² + ‖r‖² + |t|².
+F2 = Regularizer(lambda f: f.head + f.relation, _square)
+# Σ |h|² + |q|² + |t|² (Zhang et al. 2020, the half that a reciprocal triple completes).
+DURA = Regularizer(lambda f: f.head + f.moved, _square)
 
 REGULARIZERS: dict[str, Regularizer | None] = {
-    "n3": n3,
-    "n3-moved": n3_moved,
-    "f2": f2,
-    "dura": dura,
+    "n3": N3,
+    "n3-moved": N3_MOVED,
+    "f2": F2,
+    "dura": DURA,
     "none": None,
 }
-
-
-def _weighted(penalty: Tensor, counts: Tensor) -> Tensor:
-    return penalty.sum(dim=1) @ counts

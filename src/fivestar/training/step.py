@@ -1,81 +1,108 @@
-"""One step of training: gradients of a batch, written in place, and the optimiser's update."""
+"""One step of training: the loss of a batch and its gradients, written in place."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fivestar.models.base import Model
+from fivestar.models.similarity import Similarity
 from fivestar.training.objectives import Workspace, log_partition
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 
 
-class Step:
-    """Softmax over all entities with a regulariser, for one model.
+@dataclass(frozen=True)
+class Loss:
+    """What is minimised: the mean over triples of
 
-    The loss is a mean over triples: Σ (logsumexp(s) − s(t)) / n + λ · penalty / n.
-    """
+    logsumexp(s) − (1 − ε) s(t) − ε mean(s) + λ · penalty,     ε the label smoothing, λ `reg`.
+    """  # noqa: D415
+
+    regularizer: Regularizer | None = None
+    reg: float = 0.0
+    label_smoothing: float = 0.0
+
+
+class Step:
+    """Softmax over all entities, for one model, in parts that bound its memory."""
 
     def __init__(
-        self, model: Model, regularizer: Regularizer | None, reg: float, rows_at_once: int
+        self,
+        model: Model,
+        loss: Loss,
+        rows_at_once: int,
+        pairs_at_once: int = 1 << 14,
+        similarity: Similarity | None = None,
     ) -> None:
         self.model = model
-        self.regularizer = regularizer
-        self.reg = reg
+        self.loss = loss
+        self.pairs_at_once = pairs_at_once
+        self.similarity = similarity or model.similarity
         self.workspace = Workspace(rows_at_once, len(model.entities), model.entities)
         for table in (model.entities, model.relations):
             table.grad = torch.zeros_like(table)
 
     def gradients(self, batch: Batch) -> Tensor:
         """The loss of the batch; its gradients replace those in the model's tables."""
-        model, entities, relations = self.model, self.model.entities, self.model.relations
-        assert entities.grad is not None  # noqa: S101  (made above)
-        assert relations.grad is not None  # noqa: S101
-        entities.grad.zero_()
-        relations.grad.zero_()
+        for table in (self.model.entities, self.model.relations):
+            _gradient(table).zero_()
+        parts = batch.parts(self.workspace.rows)
+        return torch.stack([self._add(part, len(batch.tails)) for part in parts]).sum()
+
+    def _add(self, batch: Batch, triples: int) -> Tensor:
+        """The loss of one part of a batch of so many triples; adds its gradients."""
+        entities, relations = self.model.entities, self.model.relations
         head = entities.detach()[batch.heads].requires_grad_()
         relation = relations.detach()[batch.relations].requires_grad_()
-        tail = entities.detach()[batch.tails].requires_grad_()
-        query = model.transform(head, relation)
-        loss, slope = self._partition(query.detach(), batch, entities.grad)
-        small = self._small_part(query, head, relation, tail, batch)
-        torch.autograd.backward([small, query], [None, slope])
-        for rows, leaf, into in (
-            (batch.heads, head, entities.grad),
-            (batch.tails, tail, entities.grad),
-            (batch.relations, relation, relations.grad),
-        ):
-            assert leaf.grad is not None  # noqa: S101
-            into.index_add_(0, rows, leaf.grad)
-        return loss + small.detach()
-
-    def _partition(self, query: Tensor, batch: Batch, into: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean of logsumexp over triples, as many rows at once as the workspace holds."""
-        weight = batch.counts.to(query.dtype) / len(batch.tails)
-        losses, slopes = [], []
-        for first in range(0, len(query), self.workspace.rows):
-            some = slice(first, first + self.workspace.rows)
-            loss, slope = log_partition(
-                query[some],
-                weight[some],
-                self.model.candidates().detach(),
-                self.model.similarity,
-                self.workspace,
-                into,
-            )
-            losses.append(loss)
-            slopes.append(slope)
-        return torch.stack(losses).sum(), torch.cat(slopes)
-
-    def _small_part(
-        self, query: Tensor, head: Tensor, relation: Tensor, tail: Tensor, batch: Batch
-    ) -> Tensor:
-        """All of the loss that needs no pass over the candidates."""
-        total = -self.model.similarity.rows(query[batch.rows], tail).sum()
-        if self.regularizer is not None and self.reg:
+        query = self.model.transform(head, relation)
+        weight = batch.counts.to(query.dtype) / triples
+        value, slope = self._over_all_candidates(query.detach(), weight)
+        value += self._over_true_tails(query.detach(), batch, triples, slope)
+        if self.loss.regularizer is None or not self.loss.reg:
+            torch.autograd.backward([query], [slope])
+        else:
             factors = self.model.factors(head, relation, query)
-            counts = batch.counts.to(query.dtype)
-            penalty = self.regularizer(factors, counts, self.model.tail_factor(tail))
-            total = total + self.reg * penalty
-        return total / len(batch.tails)
+            penalty = self.loss.reg * (self.loss.regularizer.query(factors).sum(dim=1) @ weight)
+            torch.autograd.backward([penalty, query], [None, slope])
+            value += penalty.detach()
+        _gradient(entities).index_add_(0, batch.heads, _gradient(head))
+        _gradient(relations).index_add_(0, batch.relations, _gradient(relation))
+        return value
+
+    def _over_all_candidates(self, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """What every candidate has a share in, and its gradient by the query."""
+        table, into = self.model.candidates().detach(), _gradient(self.model.entities)
+        value, slope = log_partition(query, weight, table, self.similarity, self.workspace, into)
+        if self.loss.label_smoothing:
+            share = weight * (-self.loss.label_smoothing / len(table))
+            more, more_slope = self.similarity.sum_of_all(query, share, table, into)
+            value, slope = value + more, slope.add_(more_slope)
+        return value, slope
+
+    def _over_true_tails(self, query: Tensor, batch: Batch, triples: int, slope: Tensor) -> Tensor:
+        """What only the true tails have a share in; adds its gradient by the query to `slope`."""
+        entities = self.model.entities
+        values = []
+        for first in range(0, len(batch.tails), self.pairs_at_once):
+            some = slice(first, first + self.pairs_at_once)
+            rows, tails = batch.rows[some], batch.tails[some]
+            moved = query[rows].requires_grad_()
+            tail = entities.detach()[tails].requires_grad_()
+            value = self.similarity.rows(moved, tail).sum() * (self.loss.label_smoothing - 1)
+            if self.loss.regularizer is not None and self.loss.reg:
+                factor = self.model.tail_factor(tail)
+                value = value + self.loss.reg * self.loss.regularizer.tail(factor).sum()
+            value = value / triples
+            torch.autograd.backward([value])
+            slope.index_add_(0, rows, _gradient(moved))
+            _gradient(entities).index_add_(0, tails, _gradient(tail))
+            values.append(value.detach())
+        return torch.stack(values).sum()
+
+
+def _gradient(tensor: Tensor) -> Tensor:
+    assert tensor.grad is not None  # noqa: S101  (made by Step or by a backward pass)
+    return tensor.grad

@@ -1,0 +1,51 @@
+"""How gradients become new weights: the update rule, the learning rate over time, clipping."""
+
+from __future__ import annotations
+
+import torch
+
+from fivestar.models.base import Model
+from fivestar.runs.settings import TrainingSettings
+
+
+class Updates:
+    """The optimiser of a run. The learning rate follows from the time alone, so none is saved."""
+
+    def __init__(self, model: Model, training: TrainingSettings) -> None:
+        self.tables = list(model.parameters())
+        self.training = training
+        self.optimizer = _optimizer(self.tables, training)
+
+    def apply(self, epochs_done: float) -> None:
+        """One update by the gradients in the tables."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.training, epochs_done)
+        if self.training.clip:
+            torch.nn.utils.clip_grad_norm_(self.tables, self.training.clip)
+        self.optimizer.step()
+
+
+def learning_rate(training: TrainingSettings, epochs_done: float) -> float:
+    """The rate after so many epochs, a fraction included: a ramp up, then a ramp down if asked for.
+
+    >>> settings = TrainingSettings(lr=0.2, epochs=10, warmup=2, decay="linear")
+    >>> [learning_rate(settings, epoch) for epoch in (1, 2, 6, 10)]
+    [0.1, 0.2, 0.1, 0.0]
+    """
+    if epochs_done < training.warmup:
+        return training.lr * epochs_done / training.warmup
+    if training.decay == "none" or training.epochs <= training.warmup:
+        return training.lr
+    return training.lr * (training.epochs - epochs_done) / (training.epochs - training.warmup)
+
+
+def _optimizer(
+    tables: list[torch.nn.Parameter], training: TrainingSettings
+) -> torch.optim.Optimizer:
+    match training.optimizer:
+        case "adagrad":
+            return torch.optim.Adagrad(tables, lr=training.lr, fused=True)
+        case "adam":
+            return torch.optim.Adam(tables, lr=training.lr, fused=True)
+        case "sgd":
+            return torch.optim.SGD(tables, lr=training.lr, fused=True)
