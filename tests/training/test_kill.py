@@ -9,27 +9,33 @@ import time
 
 import pytest
 
+KILLS = 20
 COMMAND = [sys.executable, "-c", "from fivestar.cli.main import main; main()", "train"]
-SETTINGS = ["--dim", "20", "--epochs", "60", "--evaluate-every", "20", "--threads", "1"]
+# Checkpoints every half second, so that many kills fall within an epoch or a write.
+SETTINGS = ["--dim", "32", "--epochs", "150", "--batch", "100", "--evaluate-every", "25"]
+SETTINGS += ["--threads", "1", "--checkpoint-minutes", "0.008", "--snapshot-epochs", "0,100"]
 
 
 @pytest.mark.slow
 def test_twenty_kills_at_random_moments(tmp_path):
-    subprocess.run([*COMMAND, *SETTINGS, "--out", str(tmp_path / "whole")], check=True)
-    begin = [*COMMAND, *SETTINGS, "--out", str(tmp_path / "killed")]
-    resume = [*COMMAND, "--resume", str(tmp_path / "killed")]
-    rng, kills = random.Random(0), 0  # noqa: S311
-    while kills < 20:
-        process = subprocess.Popen(resume if (tmp_path / "killed").exists() else begin)
-        # Importing torch takes seconds; training the rest takes a few more.
-        time.sleep(rng.uniform(1.5, 5.0))
-        if process.poll() is not None:
-            assert process.returncode == 0
-            break
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([*COMMAND, *SETTINGS, "--out", str(whole)], check=True)
+    resume = [*COMMAND, "--resume", str(killed)]
+    rng = random.Random(0)  # noqa: S311
+    for kill in range(1, KILLS + 1):
+        begin = [*COMMAND, *SETTINGS, "--out", str(killed)]
+        process = subprocess.Popen(resume if killed.exists() else begin)
+        # Importing torch takes seconds; a few more are training.
+        time.sleep(rng.uniform(2.0, 6.0))
+        assert process.poll() is None, f"training ended before kill {kill}: make it longer"
         process.kill()
         process.wait()
-        kills += 1
     subprocess.run(resume, check=True)
-    assert kills >= 5, "training ended before it could be killed: make it longer"
-    for name in ("model.safetensors", "settings.toml"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
+    for name in (
+        "model.safetensors",
+        "settings.toml",
+        "snapshots/epoch-0.safetensors",
+        "snapshots/epoch-100.safetensors",
+    ):
+        assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
+    assert not [path for path in killed.rglob(".*") if path.is_file()], "a draft was left behind"

@@ -33,9 +33,8 @@ def written_out(model, triples, regularizer, reg, label_smoothing=0.0):
     scores = model.similarity.rows(query[:, None], model.entities[None])
     loss = torch.nn.functional.cross_entropy(scores, t, label_smoothing=label_smoothing)
     if regularizer is not None:
-        factors = model.factors(model.entities[h], model.relations[r], query)
-        tail = model.tail_factor(model.entities[t])
-        penalty = regularizer.query(factors).sum() + regularizer.tail(tail).sum()
+        of_query = regularizer.query(model, model.entities[h], model.relations[r], query)
+        penalty = of_query.sum() + regularizer.tail(model, model.entities[t]).sum()
         loss = loss + reg * penalty / len(triples)
     return loss
 

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from fivestar.geometry.complex_pairs import (
     Complex,
-    plus,
     scaled,
     squared_modulus,
-    times,
     times_conjugate,
+    times_plus,
 )
 
 # Keeps 0/0 finite where c = d = 0, in value and gradient; far below every |c z + d|² that occurs
@@ -54,7 +53,7 @@ def apply_phase(m: Matrix, z: Complex) -> Complex:
 
 def apply_affine(m: Matrix, z: Complex) -> Complex:
     """The affine part a z + b: translation, rotation and homothety only."""
-    return plus(times(m.a, z), m.b)
+    return times_plus(m.a, z, m.b)
 
 
 def squared_norm(m: Matrix) -> Tensor:
@@ -63,4 +62,4 @@ def squared_norm(m: Matrix) -> Tensor:
 
 
 def _halves(m: Matrix, z: Complex) -> tuple[Complex, Complex]:
-    return plus(times(m.a, z), m.b), plus(times(m.c, z), m.d)
+    return times_plus(m.a, z, m.b), times_plus(m.c, z, m.d)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +12,6 @@ from torch import Tensor, nn
 from fivestar.models.similarity import TILE, Similarity
 
 _SMALL = 1e-3
-
-
-class Factors(NamedTuple):
-    """What regularisers see of a query: squared moduli, one a dimension."""
-
-    head: Tensor
-    relation: Tensor
-    moved: Tensor
 
 
 class Model(nn.Module, ABC):
@@ -46,12 +38,12 @@ class Model(nn.Module, ABC):
         """The query (B, D) of rows of the two tables."""
 
     @abstractmethod
-    def factors(self, head: Tensor, relation: Tensor, query: Tensor) -> Factors:
-        """The squared moduli of head, relation and moved head, for regularisers."""
+    def point_sizes(self, points: Tensor) -> Tensor:
+        """The squared moduli of entities or moved heads, one a dimension, for regularisers."""
 
     @abstractmethod
-    def tail_factor(self, tail: Tensor) -> Tensor:
-        """The squared moduli of tails, for regularisers."""
+    def relation_sizes(self, relation: Tensor) -> Tensor:
+        """The squared moduli (or norms) of relations, one a dimension, for regularisers."""
 
     def query(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The query (B, D) of ids."""

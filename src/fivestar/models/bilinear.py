@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from fivestar.geometry.complex_pairs import from_row, squared_modulus, times, to_row
-from fivestar.models.base import Factors, Model
+from fivestar.models.base import Model
 from fivestar.models.similarity import InnerProduct
 
 
@@ -22,13 +22,13 @@ class DistMult(Model):
         """The product h ∘ r."""
         return head * relation
 
-    def factors(self, head: Tensor, relation: Tensor, query: Tensor) -> Factors:
+    def point_sizes(self, points: Tensor) -> Tensor:
         """Squares."""
-        return Factors(head.square(), relation.square(), query.square())
+        return points.square()
 
-    def tail_factor(self, tail: Tensor) -> Tensor:
+    def relation_sizes(self, relation: Tensor) -> Tensor:
         """Squares."""
-        return tail.square()
+        return relation.square()
 
 
 class ComplEx(Model):
@@ -44,10 +44,10 @@ class ComplEx(Model):
         """The product h ∘ r over ℂ."""
         return to_row(times(from_row(head), from_row(relation)))
 
-    def factors(self, head: Tensor, relation: Tensor, query: Tensor) -> Factors:
+    def point_sizes(self, points: Tensor) -> Tensor:
         """Squared moduli."""
-        return Factors(*(squared_modulus(from_row(x)) for x in (head, relation, query)))
+        return squared_modulus(from_row(points))
 
-    def tail_factor(self, tail: Tensor) -> Tensor:
+    def relation_sizes(self, relation: Tensor) -> Tensor:
         """Squared moduli."""
-        return squared_modulus(from_row(tail))
+        return squared_modulus(from_row(relation))

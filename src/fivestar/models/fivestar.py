@@ -24,7 +24,7 @@ from fivestar.geometry.moebius import (
     apply_softened,
     squared_norm,
 )
-from fivestar.models.base import Factors, Model
+from fivestar.models.base import Model
 from fivestar.models.similarity import EuclideanDistance, InnerProduct
 
 Denominator = Literal["mobius", "phase", "none"]
@@ -88,14 +88,10 @@ class FiveStarE(Model):
         """The matrices of rows of the relation table."""
         return Matrix(*(from_row(entry) for entry in relation.chunk(4, dim=-1)))
 
-    def factors(self, head: Tensor, relation: Tensor, query: Tensor) -> Factors:
-        """|h|², |a|² + |b|² + |c|² + |d|², |q|²."""
-        return Factors(
-            squared_modulus(from_row(head)),
-            squared_norm(self.matrix(relation)),
-            squared_modulus(from_row(query)),
-        )
+    def point_sizes(self, points: Tensor) -> Tensor:
+        """|h|²."""
+        return squared_modulus(from_row(points))
 
-    def tail_factor(self, tail: Tensor) -> Tensor:
-        """|t|²."""
-        return squared_modulus(from_row(tail))
+    def relation_sizes(self, relation: Tensor) -> Tensor:
+        """|a|² + |b|² + |c|² + |d|²."""
+        return squared_norm(self.matrix(relation))

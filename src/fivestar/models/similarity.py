@@ -13,8 +13,9 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-# Candidates compared at once: small enough that a tile of scores stays in the cache.
-TILE = 1024
+# Candidates compared at once: small enough that a tile of scores stays in the cache, and no power
+# of two, since rows of 4,096 bytes all fall on the same few places of the cache.
+TILE = 960
 # Added to squared distances: keeps the root and its gradient finite where two points coincide.
 _CLOSE = 1e-12
 
@@ -23,16 +24,18 @@ class Similarity(ABC):
     """A comparison of queries with candidates."""
 
     @abstractmethod
-    def forward(self, query: Tensor, candidates: Tensor, out: Tensor) -> None:
-        """Write the scores (B, n)."""
+    def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
+        """Write the scores (B, n), times `scale`."""
 
     @abstractmethod
     def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
         """Turn ∂L/∂score, in place, into what the two gradients below need."""
 
     @abstractmethod
-    def query_gradient(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> Tensor:
-        """∂L/∂query (B, D) of prepared slopes."""
+    def add_query_gradient(
+        self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
+        """Add ∂L/∂query (B, D) of prepared slopes."""
 
     @abstractmethod
     def add_candidate_gradient(
@@ -55,25 +58,35 @@ class Similarity(ABC):
             self.forward(query, candidates, scores)
             value += weight @ scores.sum(dim=1)
             self.prepare(query, candidates, scores.fill_(1))
-            query_gradient += self.query_gradient(query, candidates, scores)
+            self.add_query_gradient(query, candidates, scores, query_gradient)
             part = into[start : start + TILE]
             self.add_candidate_gradient(query, weight, candidates, scores, part)
         return value, query_gradient.mul_(weight[:, None])
+
+    def pairs(self, query: Tensor, tails: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Σ of the scores of rows, and its gradients by the queries and by the tails."""
+        with torch.enable_grad():
+            query, tails = query.detach().requires_grad_(), tails.detach().requires_grad_()
+            value = self.rows(query, tails).sum()
+            by_query, by_tails = torch.autograd.grad(value, (query, tails))
+        return value.detach(), by_query, by_tails
 
 
 class InnerProduct(Similarity):
     """s = Σ qᵢ tᵢ: three matrix products in all."""
 
-    def forward(self, query: Tensor, candidates: Tensor, out: Tensor) -> None:
+    def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
         """Q Eᵀ."""
-        torch.mm(query, candidates.T, out=out)
+        torch.addmm(out, query, candidates.T, beta=0, alpha=scale, out=out)
 
     def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
         """Nothing to do: ∂s/∂q = t."""
 
-    def query_gradient(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> Tensor:
+    def add_query_gradient(
+        self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
         """G E."""
-        return slopes @ candidates
+        into.addmm_(slopes, candidates)
 
     def add_candidate_gradient(
         self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
@@ -93,17 +106,23 @@ class InnerProduct(Similarity):
         into += moved
         return moved @ total, weight[:, None] * total
 
+    def pairs(self, query: Tensor, tails: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradient by the one is the other."""
+        return query.reshape(-1) @ tails.reshape(-1), tails, query
+
 
 class RoundedInnerProduct(InnerProduct):
     """The inner product with its factors rounded to bfloat16; all else stays as it was."""
 
-    def forward(self, query: Tensor, candidates: Tensor, out: Tensor) -> None:
+    def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
         """Q Eᵀ."""
-        out.copy_(query.bfloat16() @ candidates.bfloat16().T)
+        out.copy_((scale * query).bfloat16() @ candidates.bfloat16().T)
 
-    def query_gradient(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> Tensor:
+    def add_query_gradient(
+        self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
         """G E."""
-        return (slopes.bfloat16() @ candidates.bfloat16()).to(query.dtype)
+        into += slopes.bfloat16() @ candidates.bfloat16()
 
     def add_candidate_gradient(
         self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
@@ -119,21 +138,23 @@ class EuclideanDistance(Similarity):
     √(machine epsilon) · ‖q‖, and never NaN.
     """
 
-    def forward(self, query: Tensor, candidates: Tensor, out: Tensor) -> None:
+    def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
         """−‖q − t‖ of all pairs."""
         torch.mm(query, candidates.T, out=out)
         out.mul_(-2).add_(query.square().sum(1)[:, None]).add_(candidates.square().sum(1))
-        out.clamp_min_(0).add_(_CLOSE).sqrt_().neg_()
+        out.clamp_min_(0).add_(_CLOSE).sqrt_().mul_(-scale)
 
     def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
         """G / ‖q − t‖, with distances computed anew: the objective has overwritten them."""
         distance = torch.empty_like(slopes)
-        self.forward(query, candidates, distance)
-        slopes.div_(distance.neg_())
+        self.forward(query, candidates, distance, -1.0)
+        slopes.div_(distance)
 
-    def query_gradient(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> Tensor:
+    def add_query_gradient(
+        self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
         """Σⱼ Gᵢⱼ (tⱼ − qᵢ)."""
-        return slopes @ candidates - slopes.sum(1)[:, None] * query
+        into.addmm_(slopes, candidates).sub_(slopes.sum(1)[:, None] * query)
 
     def add_candidate_gradient(
         self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor

@@ -7,10 +7,21 @@ it is in the cache; the second is small and left to autograd.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from fivestar.models.similarity import TILE, Similarity
+
+# Scores are taken times log₂ e, since powers of 2 are computed twice as fast as powers of e.
+_LOG2E = 1 / math.log(2)
+# Candidates that are asked for a reference.
+_FEW = 64
+# Maxima this near to 0 need no reference, and sums above this need another: both far from the ends
+# of float32, which are at 2^±126.
+_NEAR = 40.0
+_FAR = 2.0**60
 
 
 class Workspace:
@@ -41,30 +52,52 @@ def log_partition(
 ) -> tuple[Tensor, Tensor]:
     """Σ weightᵢ logsumexp(sᵢ) and its gradient by the query; adds its gradient by the table.
 
-    The maximum of a row is only known at the end, so each tile is exponentiated against the maximum
-    so far; what is missing is a factor a row and tile, folded into the (B, D) factors.
+    Powers are taken relative to a reference a row that need only be near the row's maximum. A few
+    candidates give one; only if a score turns out to be far above it, the maximum is looked for.
     """
-    top = torch.full_like(weight, -torch.inf)
-    total = torch.zeros_like(weight)
-    query_gradient = torch.zeros_like(query)
     tiles = workspace.tiles(len(query), len(table))
-    tops = []
+    reference = _highest(query, table[:_FEW], similarity)
+    total, query_gradient = _powers(query, table, similarity, tiles, reference)
+    if not (total < _FAR).all():
+        reference = _highest(query, table, similarity)
+        total, query_gradient = _powers(query, table, similarity, tiles, reference)
+    share = weight / total
+    for where, powers in tiles:
+        similarity.add_candidate_gradient(query, share, table[where], powers, table_gradient[where])
+    value = weight @ (reference + total.log2()) / _LOG2E
+    return value, query_gradient.mul_(share[:, None])
+
+
+Tiles = list[tuple[slice, Tensor]]
+
+
+def _highest(query: Tensor, table: Tensor, similarity: Similarity) -> Tensor:
+    """The highest score of each row; 0 for all rows if all are near it."""
+    highest = torch.full_like(query[:, 0], -torch.inf)
+    for start in range(0, len(table), TILE):
+        candidates = table[start : start + TILE]
+        scores = query.new_empty(len(query), len(candidates))
+        similarity.forward(query, candidates, scores, _LOG2E)
+        torch.maximum(highest, scores.amax(dim=1), out=highest)
+    return torch.zeros_like(highest) if highest.abs().max() < _NEAR else highest
+
+
+def _powers(
+    query: Tensor, table: Tensor, similarity: Similarity, tiles: Tiles, reference: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Fill the tiles with the powers of the scores: their sum a row, and its gradient.
+
+    All that needs the powers of a tile is done while they are in the cache.
+    """
+    total, query_gradient = torch.zeros_like(reference), torch.zeros_like(query)
+    shifted = bool(reference.any())
     for where, scores in tiles:
         candidates = table[where]
-        similarity.forward(query, candidates, scores)
-        higher = torch.maximum(top, scores.amax(dim=1))
-        scores.sub_(higher[:, None]).exp_()
-        shrink = torch.exp(top - higher)
-        total.mul_(shrink).add_(scores.sum(dim=1))
+        similarity.forward(query, candidates, scores, _LOG2E)
+        if shifted:
+            scores.sub_(reference[:, None])
+        scores.exp2_()
+        total += scores.sum(dim=1)
         similarity.prepare(query, candidates, scores)
-        part = similarity.query_gradient(query, candidates, scores)
-        query_gradient.mul_(shrink[:, None]).add_(part)
-        top = higher
-        tops.append(higher)
-    share = weight / total
-    for (where, scores), tile_top in zip(tiles, tops, strict=True):
-        factor = share * torch.exp(tile_top - top)
-        similarity.add_candidate_gradient(
-            query, factor, table[where], scores, table_gradient[where]
-        )
-    return weight @ (top + total.log()), query_gradient.mul_(share[:, None])
+        similarity.add_query_gradient(query, candidates, scores, query_gradient)
+    return total, query_gradient

@@ -1,50 +1,74 @@
 """Penalties on the size of what a triple uses. Each triple counts its head, relation and tail once.
 
-All take squared moduli, since |x| has no gradient at 0: |x|³ = (|x|²)^1.5.
+All take squared moduli, since |x| has no gradient at 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
-from fivestar.models.base import Factors
+from fivestar.models.base import Model
 
 
-class Regularizer(NamedTuple):
-    """A penalty in two parts, since all triples of a query share the first.
+class _Cube(torch.autograd.Function):
+    """|x|³ of |x|²: three times as fast as a power of 1.5, with the right gradient 0 at 0."""
 
-    `query` takes the factors of queries, `tail` the squared moduli of tails; both give a number a
-    row and dimension.
-    """
+    @staticmethod
+    def forward(ctx: Any, squared: Tensor) -> Tensor:
+        """|x|² · |x|."""
+        modulus = squared.sqrt()
+        ctx.save_for_backward(modulus)
+        return squared * modulus
 
-    query: Callable[[Factors], Tensor]
-    tail: Callable[[Tensor], Tensor]
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """3/2 |x|."""
+        (modulus,) = ctx.saved_tensors
+        return gradient * modulus * 1.5
 
 
 def _cube(squared: Tensor) -> Tensor:
-    return squared.pow(1.5)
+    found: Tensor = _Cube.apply(squared)  # type: ignore[no-untyped-call]
+    return found
 
 
 def _square(squared: Tensor) -> Tensor:
     return squared
 
 
-# Σ |h|³ + ‖r‖³ + |t|³ (Lacroix et al. 2018).
-N3 = Regularizer(lambda f: _cube(f.head) + _cube(f.relation), _cube)
-# Σ |h|³ + |q|³ + |t|³, q the moved head: holds where the matrix itself has no fixed scale.
-N3_MOVED = Regularizer(lambda f: _cube(f.head) + _cube(f.moved), _cube)
-# Σ |h|² + ‖r‖² + |t|².
-F2 = Regularizer(lambda f: f.head + f.relation, _square)
-# Σ |h|² + |q|² + |t|² (Zhang et al. 2020, the half that a reciprocal triple completes).
-DURA = Regularizer(lambda f: f.head + f.moved, _square)
+@dataclass(frozen=True)
+class Regularizer:
+    """The size of a head, of what is done to it (the relation, or the moved head), and of a tail.
+
+    All triples of a query share the first two, so these are apart.
+    """
+
+    size: Callable[[Tensor], Tensor]
+    of: Literal["relation", "moved"]
+
+    def query(self, model: Model, head: Tensor, relation: Tensor, query: Tensor) -> Tensor:
+        """The penalty (B, d) of queries."""
+        done = model.relation_sizes(relation) if self.of == "relation" else model.point_sizes(query)
+        return self.size(model.point_sizes(head)) + self.size(done)
+
+    def tail(self, model: Model, tail: Tensor) -> Tensor:
+        """The penalty (T, d) of tails."""
+        return self.size(model.point_sizes(tail))
+
 
 REGULARIZERS: dict[str, Regularizer | None] = {
-    "n3": N3,
-    "n3-moved": N3_MOVED,
-    "f2": F2,
-    "dura": DURA,
+    # Σ |h|³ + ‖r‖³ + |t|³ (Lacroix et al. 2018).
+    "n3": Regularizer(_cube, "relation"),
+    # Σ |h|³ + |q|³ + |t|³, q the moved head: holds where the matrix itself has no fixed scale.
+    "n3-moved": Regularizer(_cube, "moved"),
+    # Σ |h|² + ‖r‖² + |t|².
+    "f2": Regularizer(_square, "relation"),
+    # Σ |h|² + |q|² + |t|² (Zhang et al. 2020, the half that a reciprocal triple completes).
+    "dura": Regularizer(_square, "moved"),
     "none": None,
 }

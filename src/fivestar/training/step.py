@@ -64,8 +64,8 @@ class Step:
         if self.loss.regularizer is None or not self.loss.reg:
             torch.autograd.backward([query], [slope])
         else:
-            factors = self.model.factors(head, relation, query)
-            penalty = self.loss.reg * (self.loss.regularizer.query(factors).sum(dim=1) @ weight)
+            sizes = self.loss.regularizer.query(self.model, head, relation, query)
+            penalty = self.loss.reg * (sizes.sum(dim=1) @ weight)
             torch.autograd.backward([penalty, query], [None, slope])
             value += penalty.detach()
         _gradient(entities).index_add_(0, batch.heads, _gradient(head))
@@ -84,22 +84,24 @@ class Step:
 
     def _over_true_tails(self, query: Tensor, batch: Batch, triples: int, slope: Tensor) -> Tensor:
         """What only the true tails have a share in; adds its gradient by the query to `slope`."""
-        entities = self.model.entities
+        table, into = self.model.entities.detach(), _gradient(self.model.entities)
+        share = (self.loss.label_smoothing - 1) / triples
         values = []
         for first in range(0, len(batch.tails), self.pairs_at_once):
             some = slice(first, first + self.pairs_at_once)
             rows, tails = batch.rows[some], batch.tails[some]
-            moved = query[rows].requires_grad_()
-            tail = entities.detach()[tails].requires_grad_()
-            value = self.similarity.rows(moved, tail).sum() * (self.loss.label_smoothing - 1)
-            if self.loss.regularizer is not None and self.loss.reg:
-                factor = self.model.tail_factor(tail)
-                value = value + self.loss.reg * self.loss.regularizer.tail(factor).sum()
-            value = value / triples
-            torch.autograd.backward([value])
-            slope.index_add_(0, rows, _gradient(moved))
-            _gradient(entities).index_add_(0, tails, _gradient(tail))
-            values.append(value.detach())
+            tail = table[tails]
+            value, by_query, by_tail = self.similarity.pairs(query[rows], tail)
+            slope.index_add_(0, rows, by_query, alpha=share)
+            values.append(share * value)
+            if self.loss.regularizer is None or not self.loss.reg:
+                into.index_add_(0, tails, by_tail, alpha=share)
+                continue
+            penalty = self.loss.regularizer.tail(self.model, tail.requires_grad_()).sum()
+            penalty = penalty * (self.loss.reg / triples)
+            torch.autograd.backward([penalty])
+            into.index_add_(0, tails, _gradient(tail).add_(by_tail, alpha=share))
+            values.append(penalty.detach())
         return torch.stack(values).sum()
 
 

@@ -1,0 +1,156 @@
+"""How fast a test set is ranked, beside PyKEEN's evaluator and the bare matrix product.
+
+Both rank the same triples, both sides, filtered by all known facts, on a ComplEx of the same size
+(what the numbers in the tables are makes no difference to the time). Each measurement is a process
+of its own, and they take turns; medians are compared. `peak` is the largest resident memory that
+ranking added to a process that had imported everything and built the model. `limit` is the product
+of all distinct queries with all entities, as one call for each 1,000 queries, and nothing else.
+
+    FIVESTAR_DATA=... python benchmarks/rank_speed.py wn18rr fb15k-237
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import torch
+
+import fivestar
+from fivestar.evaluation.report import evaluate
+from fivestar.graph.known_answers import with_reciprocals
+from fivestar.models.registry import make_model
+from fivestar.training.queries import Queries
+
+
+class PeakMemory:
+    """The largest resident memory while it is open, less what there was before, in MB."""
+
+    def __enter__(self) -> PeakMemory:
+        self._before = self._now()
+        self._peak = self._before
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+        self.megabytes = (max(self._peak, self._now()) - self._before) / 1e6
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.005):
+            self._peak = max(self._peak, self._now())
+
+    @staticmethod
+    def _now() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def ours(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
+    """`fivestar evaluate`, without reading the run."""
+    model = make_model("complex", len(graph.entities), 2 * len(graph.relations), dim)
+    model.start(torch.Generator().manual_seed(0))
+    return lambda: evaluate(model, graph, graph.test).figures()
+
+
+def pykeen(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
+    """PyKEEN's evaluator, filtered by train and valid as well, with its own choice of batch."""
+    from pykeen.evaluation import RankBasedEvaluator
+    from pykeen.models import ComplEx
+    from pykeen.triples import CoreTriplesFactory
+
+    factories = [
+        CoreTriplesFactory(
+            torch.as_tensor(triples.array.astype(np.int64)),
+            num_entities=len(graph.entities),
+            num_relations=len(graph.relations),
+            create_inverse_triples=number == 0,
+        )
+        for number, triples in enumerate((graph.train, graph.valid, graph.test))
+    ]
+    model = ComplEx(triples_factory=factories[0], embedding_dim=dim, random_seed=0)
+    train, valid, test = (factory.mapped_triples for factory in factories)
+
+    def rank() -> dict[str, float]:
+        found = RankBasedEvaluator(filtered=True).evaluate(
+            model, test, additional_filter_triples=[train, valid], use_tqdm=False
+        )
+        return {"mrr": found.get_metric("both.realistic.inverse_harmonic_mean_rank")}
+
+    return rank
+
+
+def limit(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
+    """The scores of all distinct queries, and nothing else."""
+    queries = len(Queries.of(with_reciprocals(graph.test, len(graph.relations))))
+    table, query = torch.randn(len(graph.entities), 2 * dim), torch.randn(queries, 2 * dim)
+
+    def rank() -> dict[str, float]:
+        for first in range(0, queries, 1000):
+            torch.mm(query[first : first + 1000], table.T)
+        return {"mrr": float("nan")}
+
+    return rank
+
+
+CONTESTANTS = {"fivestar": ours, "pykeen": pykeen, "limit": limit}
+
+
+def measure(name: str, contestant: str, dim: int) -> dict[str, float]:
+    """Seconds and peak memory of one ranking in this process."""
+    torch.mm(torch.randn(500, 500), torch.randn(500, 500))  # its threads and buffers exist
+    rank = CONTESTANTS[contestant](fivestar.read_graph(name), dim)
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        figures = rank()
+        seconds = time.perf_counter() - start
+    return {"seconds": seconds, "megabytes": memory.megabytes, "mrr": figures["mrr"]}
+
+
+def compare(name: str, dim: int, rounds: int) -> None:
+    """All contestants in turns, and their medians as rows of a table."""
+    found: dict[str, list[dict[str, float]]] = {contestant: [] for contestant in CONTESTANTS}
+    for _ in range(rounds):
+        for contestant, measured in found.items():
+            command = [sys.executable, __file__, name, "--dim", str(dim), "--one", contestant]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            measured.append(json.loads(done.stdout.splitlines()[-1]))
+    mine = [one["seconds"] for one in found["fivestar"]]
+    for contestant, measured in found.items():
+        seconds = [one["seconds"] for one in measured]
+        ratio = statistics.median(b / a for a, b in zip(mine, seconds, strict=True))
+        peak = statistics.median(one["megabytes"] for one in measured)
+        print(
+            f"| {name} d={dim} | {contestant} | {statistics.median(seconds):.2f} | {ratio:.2f} "
+            f"| {peak:,.0f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graphs", nargs="*", default=["wn18rr", "fb15k-237"])
+    parser.add_argument("--dim", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--one", choices=CONTESTANTS, help="measure this one, here, once")
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure(arguments.graphs[0], arguments.one, arguments.dim)))
+    else:
+        print("| case | ranking | seconds (median) | × fivestar (median) | peak MB |")
+        print("|---|---|---|---|---|")
+        for graph_name in arguments.graphs:
+            compare(graph_name, arguments.dim, arguments.rounds)
