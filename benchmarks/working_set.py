@@ -1,0 +1,75 @@
+"""How much memory training really takes, beside the bound that it was given.
+
+The working set is the peak resident memory less what the process had after importing torch and
+reading the graph. Training includes a validation and the writing and reading of a checkpoint.
+
+    FIVESTAR_DATA=... python benchmarks/working_set.py fb15k-237 --dim 500 --memory 1GiB
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import torch  # noqa: F401  (what it takes is no part of the working set)
+
+import fivestar
+from fivestar.runs.sizes import bytes_of, written
+
+
+def resident() -> int:
+    """The resident memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def peak() -> int:
+    """The largest resident memory so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main() -> None:
+    """Train, stop, resume, and compare the peak with the bound."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graph", nargs="?", default="fb15k-237")
+    parser.add_argument("--dim", type=int, default=500)
+    parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--memory", default="1GiB")
+    parser.add_argument("--epochs", type=int, default=2)
+    arguments = parser.parse_args()
+    graph = fivestar.read_graph(arguments.graph)
+    graph.facts  # noqa: B018  (part of having read the graph)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = resident()
+    settings = {
+        "model": {"dim": arguments.dim},
+        "training": {
+            "epochs": arguments.epochs,
+            "batch": arguments.batch,
+            "memory": arguments.memory,
+            "evaluate_every": 1,
+        },
+    }
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        fivestar.train(
+            graph,
+            settings,
+            Path(folder) / "run",
+            lambda line: print(line, "working set", written(peak() - before), flush=True),
+        )
+        used = peak() - before
+        fivestar.resume(Path(folder) / "run")
+    minutes = (time.perf_counter() - start) / 60
+    used, bound = max(used, peak() - before), bytes_of(arguments.memory)
+    print(
+        f"{len(graph.entities):,} entities, d={arguments.dim}, {arguments.epochs} epochs in "
+        f"{minutes:.1f} minutes: working set {written(used)} of {written(bound)}: "
+        f"{'within' if used <= bound else 'ABOVE'} the bound"
+    )
+
+
+if __name__ == "__main__":
+    main()
