@@ -146,3 +146,11 @@ def test_errors_are_one_message_and_no_traceback(monkeypatch, capsys, tmp_path):
     assert printed.out == ""
     assert printed.err.startswith(f"error: {path}, line 2: has 2 fields where 3 are expected")
     assert "Traceback" not in printed.err
+
+
+def test_models_lists_formulas_and_options():
+    assert "TransE" not in run("models").stdout  # names are those that --model takes
+    assert "transe" in run("models").stdout
+    found = json.loads(run("models", "--json").stdout)
+    assert found["fivestar"]["options"]["denominator"] == "mobius"
+    assert all("s = " in model["formula"] for model in found.values())

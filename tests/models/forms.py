@@ -9,6 +9,18 @@ from fivestar.models.registry import make_model
 FORMS = {
     "distmult": ("distmult", {}),
     "complex": ("complex", {}),
+    "cp": ("cp", {}),
+    "simple": ("simple", {}),
+    "rescal": ("rescal", {}),
+    "quate": ("quate", {}),
+    "transe l1": ("transe", {"norm": "l1"}),
+    "transe l2": ("transe", {"norm": "l2"}),
+    "mure": ("mure", {}),
+    "rotate": ("rotate", {}),
+    "protate l1": ("protate", {"norm": "l1"}),
+    "protate l2": ("protate", {"norm": "l2"}),
+    "fivestar mobius hermitian l1": ("fivestar", {"score": "distance", "norm": "l1"}),
+    "fivestar mobius hermitian modulus": ("fivestar", {"score": "distance", "norm": "modulus"}),
     **{
         f"fivestar {denominator} {pairing} {score}": (
             "fivestar",

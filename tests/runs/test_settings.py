@@ -49,9 +49,16 @@ def test_defaults_that_depend_on_others_are_filled_in():
         ({"model": {"dim": 0}}, "model.dim: .*greater than or equal to 1.*not 0"),
         ({"training": {"lr": "fast"}}, "training.lr: .*not 'fast'"),
         ({"model": 7}, "must be a section"),
+        (
+            {"model": {"name": "transe", "norm": "modulus"}},
+            "norm of TransE is l1 or l2, not 'modulus'",
+        ),
         ({"training": {"memory": "much"}}, "training.memory: .*as in 2GiB"),
         ({"training": {"snapshot_epochs": "0,x"}}, "training.snapshot-epochs"),
-        ({"model": {"name": "complex", "denominator": "phase"}}, "belong to the model fivestar"),
+        (
+            {"model": {"name": "complex", "denominator": "phase"}},
+            "complex has no option denominator",
+        ),
     ],
 )
 def test_wrong_settings_say_what_is_wrong(values, message):

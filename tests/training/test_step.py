@@ -30,11 +30,11 @@ def written_out(model, triples, regularizer, reg, label_smoothing=0.0):
     """The mean cross-entropy of triples, plus the penalty of each."""
     h, r, t = (torch.as_tensor(c.astype(np.int64)) for c in triples.array.T)
     query = model.query(h, r)
-    scores = model.similarity.rows(query[:, None], model.entities[None])
+    scores = model.similarity.rows(query[:, None], model.candidates()[None])
     loss = torch.nn.functional.cross_entropy(scores, t, label_smoothing=label_smoothing)
     if regularizer is not None:
         of_query = regularizer.query(model, model.entities[h], model.relations[r], query)
-        penalty = of_query.sum() + regularizer.tail(model, model.entities[t]).sum()
+        penalty = of_query.sum() + regularizer.tail(model, model.candidates()[t])
         loss = loss + reg * penalty / len(triples)
     return loss
 

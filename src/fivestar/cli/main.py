@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import fivestar
-from fivestar.cli import ask, demo, evaluate, graph_info, graph_split, train
+from fivestar.cli import ask, demo, evaluate, graph_info, graph_split, models, train
 from fivestar.cli.terminal import complain
 from fivestar.errors import FivestarError
 
@@ -29,6 +29,7 @@ app.add_typer(graph_app, name="graph")
 app.command("train", epilog=train.EXAMPLE)(train.train)
 app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
 graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)

@@ -2,56 +2,86 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
+from fivestar.errors import SettingsError
 from fivestar.models.similarity import TILE, Similarity
 
-_SMALL = 1e-3
+SMALL = 1e-3
 
 
 class Model(nn.Module, ABC):
-    """Two tables of numbers and a formula. Widths are in reals."""
+    """A row of numbers for each entity and each relation, and a formula.
 
-    entity_width: ClassVar[int]  # reals an entity and dimension
-    relation_width: ClassVar[int]
+    Some models have parameters besides; they belong to the map of the head.
+    """
 
-    def __init__(self, entities: int, relations: int, dim: int, similarity: Similarity) -> None:
+    def __init__(
+        self,
+        entities: int,
+        relations: int,
+        entity_width: int,
+        relation_width: int,
+        similarity: Similarity,
+    ) -> None:
         super().__init__()
-        self.dim = dim
         self.similarity = similarity
-        self.entities = nn.Parameter(torch.empty(entities, dim * self.entity_width))
-        self.relations = nn.Parameter(torch.empty(relations, dim * self.relation_width))
+        self.entities = nn.Parameter(torch.empty(entities, entity_width))
+        self.relations = nn.Parameter(torch.empty(relations, relation_width))
+
+    @classmethod
+    def options(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of this model by name, those not given at their defaults."""
+        parameters = inspect.signature(cls).parameters.values()
+        own = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        kinds = get_type_hints(cls.__init__)
+        for name in own.keys() & given.keys():
+            choices = get_args(kinds[name]) if get_origin(kinds[name]) is Literal else None
+            if choices and given[name] not in choices:
+                raise SettingsError(
+                    f"{name} of {cls.__name__} is {' or '.join(choices)}, not {given[name]!r}"
+                )
+        return {name: given.get(name, default) for name, default in own.items()}
 
     def start(self, generator: torch.Generator) -> None:
         """Fill the tables for training: normal × 1e-3."""
         with torch.no_grad():
             for table in (self.entities, self.relations):
-                table.normal_(generator=generator).mul_(_SMALL)
+                table.normal_(generator=generator).mul_(SMALL)
 
     @abstractmethod
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The query (B, D) of rows of the two tables."""
 
-    @abstractmethod
-    def point_sizes(self, points: Tensor) -> Tensor:
-        """The squared moduli of entities or moved heads, one a dimension, for regularisers."""
+    def candidate_part(self, table: Tensor) -> Tensor:
+        """The columns of the entity table (or of its gradient) that queries are compared with."""
+        return table
 
-    @abstractmethod
+    def candidates(self) -> Tensor:
+        """The table (N, D) that queries are compared with."""
+        return self.candidate_part(self.entities)
+
+    def head_sizes(self, head: Tensor) -> Tensor:
+        """The squared moduli of heads, one a dimension, for regularisers."""
+        return self.point_sizes(head)
+
+    def point_sizes(self, points: Tensor) -> Tensor:
+        """The squared moduli of moved heads or candidates, one a dimension, for regularisers."""
+        return points.square()
+
     def relation_sizes(self, relation: Tensor) -> Tensor:
         """The squared moduli (or norms) of relations, one a dimension, for regularisers."""
+        return relation.square()
 
     def query(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The query (B, D) of ids."""
         return self.transform(self.entities[heads], self.relations[relations])
-
-    def candidates(self) -> Tensor:
-        """The table (N, D) that queries are compared with."""
-        return self.entities
 
     def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of each triple."""

@@ -11,7 +11,8 @@ inversion and reflection (the last two together).
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -25,26 +26,32 @@ from fivestar.geometry.moebius import (
     squared_norm,
 )
 from fivestar.models.base import Model
-from fivestar.models.similarity import EuclideanDistance, InnerProduct
+from fivestar.models.distances import AbsoluteSum, ModulusSum
+from fivestar.models.similarity import EuclideanDistance, InnerProduct, Similarity
 
 Denominator = Literal["mobius", "phase", "none"]
 Pairing = Literal["hermitian", "bilinear"]
 Score = Literal["inner", "distance"]
+Norm = Literal["l1", "l2", "modulus"]
 Start = Literal["small", "identity"]
+
+_DISTANCES: dict[str, type[Similarity]] = {
+    "l1": AbsoluteSum,
+    "l2": EuclideanDistance,
+    "modulus": ModulusSum,
+}
 
 
 class FiveStarE(Model):
-    """5★E in all its named forms.
+    """s = Re Σ (aᵢ hᵢ + bᵢ)/(cᵢ hᵢ + dᵢ) conj(tᵢ), or minus a distance (Nayyeri et al., AAAI 2021).
 
     `denominator`: `mobius` is the paper's map, softened at the pole by `epsilon`; `phase` is what
     the authors' code trains; `none` is the affine part alone. `pairing`: `hermitian` compares with
-    conj(t), `bilinear` with t.
+    conj(t), `bilinear` with t. `norm` is that of the distance score: of the 2d reals, or with
+    `modulus` the sum of moduli.
     """
 
-    entity_width = 2
-    relation_width = 8
-
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         entities: int,
         relations: int,
@@ -53,15 +60,25 @@ class FiveStarE(Model):
         denominator: Denominator = "mobius",
         pairing: Pairing = "hermitian",
         score: Score = "inner",
+        norm: Norm = "l2",
         start: Start = "identity",
         epsilon: float = 1e-6,
     ) -> None:
-        similarity = InnerProduct() if score == "inner" else EuclideanDistance()
-        super().__init__(entities, relations, dim, similarity)
+        similarity = InnerProduct() if score == "inner" else _DISTANCES[norm]()
+        super().__init__(entities, relations, 2 * dim, 8 * dim, similarity)
+        self.dim = dim
         self.denominator = denominator
         self.pairing = pairing
         self.start_form = start
         self.epsilon = epsilon
+
+    @classmethod
+    def options(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The phase form begins small: at the identity its regulariser has too much to undo."""
+        found = super().options(given)
+        if found["denominator"] == "phase" and "start" not in given:
+            found["start"] = "small"
+        return found
 
     def start(self, generator: torch.Generator) -> None:
         """Normal × 1e-3; with the `identity` start the maps are close to z ↦ z."""

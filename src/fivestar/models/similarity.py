@@ -18,6 +18,10 @@ from torch import Tensor
 TILE = 960
 # Added to squared distances: keeps the root and its gradient finite where two points coincide.
 _CLOSE = 1e-12
+# Squared distances below this part of ‖q‖² + ‖t‖² have lost digits in the product.
+_CANCELS = 1e-2
+# Numbers taken at once to find them anew.
+_PAIRS = 1 << 20
 
 
 class Similarity(ABC):
@@ -131,24 +135,17 @@ class RoundedInnerProduct(InnerProduct):
         into += slopes.T.bfloat16() @ (query * weight[:, None]).bfloat16()
 
 
-class EuclideanDistance(Similarity):
-    """s = −‖q − t‖, through ‖q‖² + ‖t‖² − 2 q·t.
-
-    Points that are close lose digits that way: the distance is right to about
-    √(machine epsilon) · ‖q‖, and never NaN.
-    """
+class SquaredDistance(Similarity):
+    """s = −‖q − t‖², through ‖q‖² + ‖t‖² − 2 q·t; pairs that are close are computed anew."""
 
     def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
-        """−‖q − t‖ of all pairs."""
-        torch.mm(query, candidates.T, out=out)
-        out.mul_(-2).add_(query.square().sum(1)[:, None]).add_(candidates.square().sum(1))
-        out.clamp_min_(0).add_(_CLOSE).sqrt_().mul_(-scale)
+        """−‖q − t‖² of all pairs."""
+        _squared_distances(query, candidates, out)
+        out.mul_(-scale)
 
     def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
-        """G / ‖q − t‖, with distances computed anew: the objective has overwritten them."""
-        distance = torch.empty_like(slopes)
-        self.forward(query, candidates, distance, -1.0)
-        slopes.div_(distance)
+        """2 G."""
+        slopes.mul_(2)
 
     def add_query_gradient(
         self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
@@ -164,5 +161,117 @@ class EuclideanDistance(Similarity):
         into.sub_((slopes.T @ weight)[:, None] * candidates)
 
     def rows(self, query: Tensor, tails: Tensor) -> Tensor:
+        """−‖q − t‖², row by row."""
+        return -(query - tails).square().sum(dim=-1)
+
+
+class EuclideanDistance(SquaredDistance):
+    """s = −‖q − t‖."""
+
+    def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
+        """−‖q − t‖ of all pairs."""
+        _squared_distances(query, candidates, out)
+        out.add_(_CLOSE).sqrt_().mul_(-scale)
+
+    def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
+        """G / ‖q − t‖, with distances computed anew: the objective has overwritten them."""
+        distance = torch.empty_like(slopes)
+        self.forward(query, candidates, distance, -1.0)
+        slopes.div_(distance)
+
+    def rows(self, query: Tensor, tails: Tensor) -> Tensor:
         """−‖q − t‖, row by row."""
         return -((query - tails).square().sum(dim=-1) + _CLOSE).sqrt()
+
+
+class CosineSum(Similarity):
+    """s = −Σ sin²((q − t)/2) = ½ Σ (cos q cos t + sin q sin t − 1), of angles."""
+
+    def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
+        """One product of points on circles."""
+        points = _on_circles(candidates)
+        torch.addmm(out, _on_circles(query), points.T, beta=0, alpha=scale / 2, out=out)
+        out.sub_(scale * query.shape[1] / 2)
+
+    def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
+        """½ G."""
+        slopes.div_(2)
+
+    def add_query_gradient(
+        self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
+        """Along the circles of the queries."""
+        into += _along_circles(query, slopes @ _on_circles(candidates))
+
+    def add_candidate_gradient(
+        self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
+        """Along the circles of the candidates."""
+        into += _along_circles(candidates, slopes.T @ (_on_circles(query) * weight[:, None]))
+
+    def rows(self, query: Tensor, tails: Tensor) -> Tensor:
+        """Row by row."""
+        return -((query - tails) / 2).sin().square().sum(dim=-1)
+
+
+class Biased(Similarity):
+    """A similarity plus the last column of the query plus the last column of the candidate."""
+
+    def __init__(self, inner: Similarity) -> None:
+        self.inner = inner
+
+    def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
+        """The score and both biases."""
+        self.inner.forward(query[:, :-1], candidates[:, :-1], out, scale)
+        out.add_(query[:, -1:], alpha=scale).add_(candidates[:, -1], alpha=scale)
+
+    def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
+        """Nothing to do: the inner gradients need other slopes than the biases."""
+
+    def add_query_gradient(
+        self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
+        """That of the inner one, and sums."""
+        into[:, -1] += slopes.sum(dim=1)
+        inner = slopes.clone()
+        self.inner.prepare(query[:, :-1], candidates[:, :-1], inner)
+        self.inner.add_query_gradient(query[:, :-1], candidates[:, :-1], inner, into[:, :-1])
+
+    def add_candidate_gradient(
+        self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    ) -> None:
+        """That of the inner one, and sums."""
+        into[:, -1] += slopes.T @ weight
+        inner = slopes.clone()
+        self.inner.prepare(query[:, :-1], candidates[:, :-1], inner)
+        self.inner.add_candidate_gradient(
+            query[:, :-1], weight, candidates[:, :-1], inner, into[:, :-1]
+        )
+
+    def rows(self, query: Tensor, tails: Tensor) -> Tensor:
+        """Row by row."""
+        return self.inner.rows(query[..., :-1], tails[..., :-1]) + query[..., -1] + tails[..., -1]
+
+
+def _squared_distances(query: Tensor, candidates: Tensor, out: Tensor) -> None:
+    """‖q − t‖² of all pairs, without losing the digits of those that are close.
+
+    A product leaves an error of about the machine's precision times ‖q‖² + ‖t‖². Where that is
+    more than a small part of the distance, the differences themselves are taken.
+    """
+    size = query.square().sum(dim=1)[:, None] + candidates.square().sum(dim=1)
+    torch.addmm(size, query, candidates.T, alpha=-2, out=out)
+    pairs = torch.nonzero(out < size * _CANCELS)
+    for some in pairs.split(max(1, _PAIRS // query.shape[1])):  # type: ignore[no-untyped-call]
+        row, column = some.unbind(dim=1)
+        out[row, column] = (query[row] - candidates[column]).square().sum(dim=1)
+
+
+def _on_circles(angles: Tensor) -> Tensor:
+    return torch.cat([angles.cos(), angles.sin()], dim=-1)
+
+
+def _along_circles(angles: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient by angles of a gradient by points on circles."""
+    by_cos, by_sin = gradient.chunk(2, dim=-1)
+    return torch.addcmul(angles.cos() * by_sin, angles.sin(), by_cos, value=-1)

@@ -22,9 +22,9 @@ class _Section(BaseModel):
 
 
 class ModelSettings(_Section):
-    """What is trained. The fields from `denominator` on belong to 5★E alone."""
+    """What is trained. Which fields from `denominator` on it has depends on the model."""
 
-    name: str = Field("fivestar", description="Which model: fivestar, complex or distmult.")
+    name: str = Field("fivestar", description="Which model; `fivestar models` lists them.")
     dim: int = Field(100, ge=1, description="Dimensions (complex ones, for complex models).")
     denominator: Literal["mobius", "phase", "none"] | None = Field(
         None,
@@ -35,6 +35,9 @@ class ModelSettings(_Section):
     )
     score: Literal["inner", "distance"] | None = Field(
         None, description="5★E: inner product or negative distance. (default: inner)"
+    )
+    norm: Literal["l1", "l2", "modulus"] | None = Field(
+        None, description="Which distance: of reals, or the sum of complex moduli."
     )
     start: Literal["small", "identity"] | None = Field(
         None, description="5★E: where training begins. (default: identity; small for phase)"
@@ -111,26 +114,18 @@ class Settings(_Section):
     training: TrainingSettings = TrainingSettings()
 
     def resolved(self) -> Settings:
-        """With every default filled in that depends on another setting."""
-        model = self.model.model_dump()
-        own = ("denominator", "pairing", "score", "start", "epsilon")
-        if self.model.name != "fivestar":
-            given = [key for key in own if model[key] is not None]
-            if given:
-                raise SettingsError(
-                    f"{', '.join(given)} belong to the model fivestar, not to {self.model.name}"
-                )
-            return self
-        model["denominator"] = model["denominator"] or "mobius"
-        defaults = {
-            "pairing": "hermitian",
-            "score": "inner",
-            "start": "small" if model["denominator"] == "phase" else "identity",
-            "epsilon": 1e-6,
-        }
-        for key, value in defaults.items():
-            model[key] = value if model[key] is None else model[key]
-        return Settings(model=ModelSettings(**model), training=self.training)
+        """With every default filled in that depends on the model."""
+        from fivestar.models.registry import model_class  # noqa: PLC0415  (slow to import)
+
+        kind = model_class(self.model.name)
+        given = self.model.model_dump(exclude_none=True)
+        name, dim = given.pop("name"), given.pop("dim")
+        options = kind.options(given)
+        foreign = [option for option in given if option not in options]
+        if foreign:
+            has = f"it has {', '.join(options)}" if options else "it has no options"
+            raise SettingsError(f"the model {name} has no option {', '.join(foreign)}: {has}")
+        return Settings(model=ModelSettings(name=name, dim=dim, **options), training=self.training)
 
     def as_toml(self) -> str:
         """The text that `read_settings` reads."""

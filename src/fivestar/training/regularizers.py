@@ -52,13 +52,13 @@ class Regularizer:
     of: Literal["relation", "moved"]
 
     def query(self, model: Model, head: Tensor, relation: Tensor, query: Tensor) -> Tensor:
-        """The penalty (B, d) of queries."""
+        """The penalty (B,) of queries."""
         done = model.relation_sizes(relation) if self.of == "relation" else model.point_sizes(query)
-        return self.size(model.point_sizes(head)) + self.size(done)
+        return self.size(model.head_sizes(head)).sum(dim=1) + self.size(done).sum(dim=1)
 
     def tail(self, model: Model, tail: Tensor) -> Tensor:
-        """The penalty (T, d) of tails."""
-        return self.size(model.point_sizes(tail))
+        """The penalty of all tails together."""
+        return self.size(model.point_sizes(tail)).sum()
 
 
 REGULARIZERS: dict[str, Regularizer | None] = {

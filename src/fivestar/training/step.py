@@ -42,13 +42,13 @@ class Step:
         self.pairs_at_once = pairs_at_once
         self.similarity = similarity or model.similarity
         self.workspace = Workspace(rows_at_once, len(model.entities), model.entities)
-        for table in (model.entities, model.relations):
-            table.grad = torch.zeros_like(table)
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
 
     def gradients(self, batch: Batch) -> Tensor:
         """The loss of the batch; its gradients replace those in the model's tables."""
-        for table in (self.model.entities, self.model.relations):
-            _gradient(table).zero_()
+        for parameter in self.model.parameters():
+            _gradient(parameter).zero_()
         parts = batch.parts(self.workspace.rows)
         return torch.stack([self._add(part, len(batch.tails)) for part in parts]).sum()
 
@@ -65,16 +65,22 @@ class Step:
             torch.autograd.backward([query], [slope])
         else:
             sizes = self.loss.regularizer.query(self.model, head, relation, query)
-            penalty = self.loss.reg * (sizes.sum(dim=1) @ weight)
+            penalty = self.loss.reg * (sizes @ weight)
             torch.autograd.backward([penalty, query], [None, slope])
             value += penalty.detach()
         _gradient(entities).index_add_(0, batch.heads, _gradient(head))
         _gradient(relations).index_add_(0, batch.relations, _gradient(relation))
         return value
 
+    def _candidates(self) -> tuple[Tensor, Tensor]:
+        """The table that queries are compared with, and where its gradient goes."""
+        entities = self.model.entities
+        part = self.model.candidate_part
+        return part(entities.detach()), part(_gradient(entities))
+
     def _over_all_candidates(self, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """What every candidate has a share in, and its gradient by the query."""
-        table, into = self.model.candidates().detach(), _gradient(self.model.entities)
+        table, into = self._candidates()
         value, slope = log_partition(query, weight, table, self.similarity, self.workspace, into)
         if self.loss.label_smoothing:
             share = weight * (-self.loss.label_smoothing / len(table))
@@ -84,7 +90,7 @@ class Step:
 
     def _over_true_tails(self, query: Tensor, batch: Batch, triples: int, slope: Tensor) -> Tensor:
         """What only the true tails have a share in; adds its gradient by the query to `slope`."""
-        table, into = self.model.entities.detach(), _gradient(self.model.entities)
+        table, into = self._candidates()
         share = (self.loss.label_smoothing - 1) / triples
         values = []
         for first in range(0, len(batch.tails), self.pairs_at_once):
@@ -97,7 +103,7 @@ class Step:
             if self.loss.regularizer is None or not self.loss.reg:
                 into.index_add_(0, tails, by_tail, alpha=share)
                 continue
-            penalty = self.loss.regularizer.tail(self.model, tail.requires_grad_()).sum()
+            penalty = self.loss.regularizer.tail(self.model, tail.requires_grad_())
             penalty = penalty * (self.loss.reg / triples)
             torch.autograd.backward([penalty])
             into.index_add_(0, tails, _gradient(tail).add_(by_tail, alpha=share))
