@@ -13,6 +13,8 @@ FORMS = {
     "simple": ("simple", {}),
     "rescal": ("rescal", {}),
     "quate": ("quate", {}),
+    "tucker": ("tucker", {"relation_dim": 3}),
+    "conve": ("conve", {}),
     "transe l1": ("transe", {"norm": "l1"}),
     "transe l2": ("transe", {"norm": "l2"}),
     "mure": ("mure", {}),
@@ -40,4 +42,4 @@ def made(form, entities=7, relations=3, dim=4, dtype=torch.float64, scale=1.0, *
     with torch.no_grad():
         for table in model.parameters():
             table.copy_(torch.randn(table.shape, generator=generator, dtype=dtype) * scale)
-    return model
+    return model.eval()

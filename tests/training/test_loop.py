@@ -9,6 +9,7 @@ import torch
 import fivestar
 from fivestar.errors import FivestarError, OutputError, SettingsError, SourceNotFound
 from fivestar.evaluation.report import evaluate
+from fivestar.models.registry import MODELS
 from fivestar.runs.run import DamagedRun
 from fivestar.runs.settings import make_settings
 from fivestar.training.budget import make_budget
@@ -61,6 +62,7 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
         {"regularizer": "dura"},
         {"regularizer": "none"},
         {"reg": 0.5},
+        {"objective": "bce"},
         {"label_smoothing": 0.2},
         {"warmup": 2},
         {"decay": "linear"},
@@ -89,6 +91,61 @@ def test_every_setting_of_the_model_changes_the_result(graph, change):
     plain = fivestar.train(graph, SMALL)
     other = fivestar.train(graph, {**SMALL, "model": {"dim": 6, **change}})
     assert not same(tables(plain), tables(other))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "transe", "norm": "l2"},
+        {"name": "protate", "norm": "l2"},
+        {"name": "tucker", "relation_dim": 3},
+        *(
+            {"name": name, f"{what}_dropout": 0.05}
+            for name in ("tucker", "conve")
+            for what in ("input", "feature", "hidden")
+        ),
+    ],
+    ids=str,
+)
+def test_every_option_of_other_models_changes_the_result(graph, change):
+    plain = fivestar.train(graph, {**SMALL, "model": {"dim": 6, "name": change["name"]}})
+    other = fivestar.train(graph, {**SMALL, "model": {"dim": 6, **change}})
+    here, there = tables(plain), tables(other)
+    shapes_differ = here["relations"].shape != there["relations"].shape
+    assert shapes_differ or not same(here, there)
+
+
+@pytest.mark.parametrize("objective", ["softmax", "bce"])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_trains_resumes_and_loads(graph, tmp_path, name, objective):
+    settings = {
+        "model": {"name": name, "dim": 6},
+        "training": {"objective": objective, "epochs": 8, "batch": 20, "evaluate_every": 4}
+        | {"optimizer": "adam", "lr": 0.02, "reg": 0.001},
+    }
+    whole = fivestar.train(graph, settings)
+    assert whole.history[-1]["loss"] < whole.history[0]["loss"]
+
+    def kill(line):
+        if line["epoch"] == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        fivestar.train(graph, settings, tmp_path / "run", kill)
+    assert same(tables(whole), tables(fivestar.resume(tmp_path / "run")))
+    loaded = fivestar.load(tmp_path / "run")
+    assert same(tables(whole), tables(loaded))
+    assert evaluate(loaded.model, graph, graph.valid).figures() == loaded.metrics["valid"]
+
+
+def test_bce_is_refused_triple_by_triple(graph):
+    assert "use grouping queries" in _refusal(graph, small(objective="bce", grouping="triples"))
+
+
+def test_a_model_that_normalises_over_a_batch_is_not_done_in_parts(graph):
+    settings = {"model": {"name": "tucker", "dim": 6}, "training": {"batch": 90}}
+    settings["training"]["memory"] = "98_400KiB".replace("_", "")
+    assert "cannot be done in parts" in _refusal(graph, settings)
 
 
 def test_one_batch_gives_the_same_grouped_or_not(graph):

@@ -13,6 +13,7 @@ from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models import similarity
 from fivestar.training import objectives
+from fivestar.training.objectives import OBJECTIVES
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.step import Loss, Step
@@ -26,12 +27,20 @@ def facts(count=40, entities=7, relations=2, seed=0):
     return with_reciprocals(Triples.of(np.stack(columns, axis=1)).distinct(), relations)
 
 
-def written_out(model, triples, regularizer, reg, label_smoothing=0.0):
-    """The mean cross-entropy of triples, plus the penalty of each."""
+def written_out(model, triples, regularizer, reg, label_smoothing=0.0, objective="softmax"):
+    """The mean cross-entropy of triples (or of all cells), plus the penalty of each triple."""
     h, r, t = (torch.as_tensor(c.astype(np.int64)) for c in triples.array.T)
     query = model.query(h, r)
     scores = model.similarity.rows(query[:, None], model.candidates()[None])
-    loss = torch.nn.functional.cross_entropy(scores, t, label_smoothing=label_smoothing)
+    if objective == "softmax":
+        loss = torch.nn.functional.cross_entropy(scores, t, label_smoothing=label_smoothing)
+    else:
+        pairs, place = torch.unique(torch.stack([h, r]), dim=1, return_inverse=True)
+        cells = model.similarity.rows(model.query(*pairs)[:, None], model.candidates()[None])
+        target = torch.zeros_like(cells)
+        target[place, t] = 1 - label_smoothing
+        target += 1 / len(model.entities) if label_smoothing else 0
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(cells, target)
     if regularizer is not None:
         of_query = regularizer.query(model, model.entities[h], model.relations[r], query)
         penalty = of_query.sum() + regularizer.tail(model, model.candidates()[t])
@@ -41,21 +50,31 @@ def written_out(model, triples, regularizer, reg, label_smoothing=0.0):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
-@pytest.mark.parametrize(("grouping", "smoothing"), [("queries", 0.0), ("triples", 0.3)])
+@pytest.mark.parametrize(
+    ("objective", "grouping", "smoothing"),
+    [
+        ("softmax", "queries", 0.0),
+        ("softmax", "triples", 0.3),
+        ("bce", "queries", 0.0),
+        ("bce", "queries", 0.1),
+    ],
+)
 def test_loss_and_gradients_are_those_of_the_loss_written_out(
-    form, regularizer, grouping, smoothing, monkeypatch
+    form, regularizer, objective, grouping, smoothing, monkeypatch
 ):
     monkeypatch.setattr(objectives, "TILE", 3)
     monkeypatch.setattr(similarity, "TILE", 3)
     penalty, triples = REGULARIZERS[regularizer], facts()
     expected_model = made(form, relations=4)
-    expected = written_out(expected_model, triples, penalty, 0.1, smoothing)
+    expected = written_out(expected_model, triples, penalty, 0.1, smoothing, objective)
     expected.backward()
     model = made(form, relations=4)
     queries = Queries.of(triples, grouping)
     assert len(queries) == (len(triples) if grouping == "triples" else 28)
     # Fewer rows and pairs at once than the batch has.
-    step = Step(model, Loss(penalty, 0.1, smoothing), rows_at_once=5, pairs_at_once=3)
+    step = Step(
+        model, Loss(penalty, 0.1, smoothing, OBJECTIVES[objective]), rows_at_once=5, pairs_at_once=3
+    )
     loss = step.gradients(queries.batch(np.arange(len(queries)), CPU))
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, theirs in zip(model.parameters(), expected_model.parameters(), strict=True):

@@ -55,6 +55,16 @@ class Model(nn.Module, ABC):
             for table in (self.entities, self.relations):
                 table.normal_(generator=generator).mul_(SMALL)
 
+    @property
+    def couples_rows(self) -> bool:
+        """Whether in training a query depends on the others of its batch."""
+        return any(isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for m in self.modules())
+
+    @property
+    def is_random(self) -> bool:
+        """Whether training draws random numbers."""
+        return any(isinstance(m, nn.Dropout | nn.Dropout2d) and m.p > 0 for m in self.modules())
+
     @abstractmethod
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The query (B, D) of rows of the two tables."""

@@ -7,15 +7,18 @@ from typing import Any
 from fivestar.errors import SettingsError
 from fivestar.models.base import Model
 from fivestar.models.bilinear import CP, RESCAL, ComplEx, DistMult, SimplE
+from fivestar.models.conve import ConvE
 from fivestar.models.fivestar import FiveStarE
 from fivestar.models.quaternion import QuatE
 from fivestar.models.rotation import PRotatE, RotatE
 from fivestar.models.translation import MuRE, TransE
+from fivestar.models.tucker import TuckER
 from fivestar.spelling import nearest
 
 MODELS: dict[str, type[Model]] = {
     "fivestar": FiveStarE,
     "complex": ComplEx,
+    "conve": ConvE,
     "cp": CP,
     "distmult": DistMult,
     "mure": MuRE,
@@ -25,6 +28,7 @@ MODELS: dict[str, type[Model]] = {
     "rotate": RotatE,
     "simple": SimplE,
     "transe": TransE,
+    "tucker": TuckER,
 }
 
 

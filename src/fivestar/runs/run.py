@@ -59,7 +59,8 @@ def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
     """The model that these settings describe, for this graph, every relation with a reciprocal."""
     options = settings.resolved().model.model_dump(exclude_none=True)
     name, dim = options.pop("name"), options.pop("dim")
-    return make_model(name, len(graph.entities), 2 * len(graph.relations), dim, **options)
+    model = make_model(name, len(graph.entities), 2 * len(graph.relations), dim, **options)
+    return model.eval()
 
 
 def begin_run(graph: KnowledgeGraph, settings: Settings, folder: str | os.PathLike[str]) -> Path:

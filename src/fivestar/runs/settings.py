@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fivestar.errors import SettingsError
 from fivestar.runs.sizes import bytes_of
@@ -45,11 +45,26 @@ class ModelSettings(_Section):
     epsilon: float | None = Field(
         None, gt=0, description="5★E: how far the pole is softened. (default: 1e-6)"
     )
+    relation_dim: int | None = Field(
+        None, ge=1, description="TuckER: dimensions of a relation. (default: dim)"
+    )
+    input_dropout: float | None = Field(
+        None, ge=0, lt=1, description="TuckER, ConvE: share of what goes in that is left out."
+    )
+    feature_dropout: float | None = Field(
+        None, ge=0, lt=1, description="TuckER, ConvE: share of matrices or feature maps left out."
+    )
+    hidden_dropout: float | None = Field(
+        None, ge=0, lt=1, description="TuckER, ConvE: share of the moved head that is left out."
+    )
 
 
 class TrainingSettings(_Section):
     """How it is trained."""
 
+    objective: Literal["softmax", "bce"] = Field(
+        "softmax", description="One true tail against all entities, or each entity by itself."
+    )
     epochs: int = Field(50, ge=0, description="Passes over all training queries.")
     batch: int = Field(500, ge=1, description="Queries (rows of scores) a step.")
     optimizer: Literal["adagrad", "adam", "sgd"] = Field("adagrad", description="Update rule.")
@@ -92,6 +107,15 @@ class TrainingSettings(_Section):
         "float32", description="Numbers inside the matrix products, where the device has them."
     )
     max_minutes: float = Field(0, ge=0, description="Stop after this long; 0: never.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TrainingSettings:
+        if self.objective == "bce" and self.grouping == "triples":
+            raise SettingsError(
+                "bce must know all answers of a query, or it takes true ones for false; "
+                "use grouping queries"
+            )
+        return self
 
     @field_validator("memory")
     @classmethod

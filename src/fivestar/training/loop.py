@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from fivestar.runs.run import (
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.training.budget import make_budget
 from fivestar.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from fivestar.training.objectives import OBJECTIVES
 from fivestar.training.precision import products_in, similarity_at
 from fivestar.training.queries import Batch, Queries
 from fivestar.training.regularizers import REGULARIZERS
@@ -63,6 +65,11 @@ class Trainer:
         self.model.start(torch.Generator(self.device).manual_seed(training.seed))
         self.updates = Updates(self.model, training)
         self.budget = make_budget(self.model, 2 * len(graph.facts), training)
+        if self.model.couples_rows and self.budget.rows < min(training.batch, len(graph.train)):
+            raise SettingsError(
+                f"{settings.model.name} normalises over a batch, so a batch cannot be done in "
+                f"parts: give more memory or a batch of at most {self.budget.rows}"
+            )
         self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
         self.queries = Queries.of(
             with_reciprocals(graph.train, len(graph.relations)), training.grouping
@@ -84,7 +91,12 @@ class Trainer:
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; the model with the best validation MRR, or the last one."""
         training = self.training
-        loss = Loss(REGULARIZERS[training.regularizer], training.reg, training.label_smoothing)
+        loss = Loss(
+            REGULARIZERS[training.regularizer],
+            training.reg,
+            training.label_smoothing,
+            OBJECTIVES[training.objective],
+        )
         rows = min(self.budget.rows, len(self.queries))
         step = Step(self.model, loss, rows, self.budget.pairs, self.similarity)
         if self.progress.epoch == self.progress.step == 0:
@@ -119,6 +131,7 @@ class Trainer:
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + progress.epoch)
         batches = self.queries.batches(training.batch, order, self.device, progress.step)
         began = time.perf_counter()
+        self.model.train()
         for batch in batches:
             self._take(step, batch)
             now = time.perf_counter()
@@ -131,6 +144,7 @@ class Trainer:
                 break
             if now - self._saved_at >= 60 * training.checkpoint_minutes:
                 self._keep_checkpoint()
+        self.model.eval()
         progress.epoch += 1
         line = {
             "epoch": progress.epoch,
@@ -152,7 +166,7 @@ class Trainer:
     def _take(self, step: Step, batch: Batch) -> None:
         """One step."""
         progress = self.progress
-        with products_in(self.training.precision):
+        with products_in(self.training.precision), self._own_randomness():
             loss = step.gradients(batch).item()
         if loss - loss != 0:  # inf or NaN
             place = f"epoch {progress.epoch + 1}, step {progress.step + 1}"
@@ -166,6 +180,18 @@ class Trainer:
         progress.step += 1
         progress.triples += len(batch.tails)
         progress.loss += loss * len(batch.tails)
+
+    @contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """Dropout follows from seed, epoch and step, so none of its state is saved."""
+        if not self.model.is_random:
+            yield
+            return
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            place = self.progress.epoch * self.steps + self.progress.step
+            torch.manual_seed(self.training.seed * 1_000_003 + place)
+            yield
 
     def _keep_checkpoint(self) -> None:
         self._saved_at = time.perf_counter()

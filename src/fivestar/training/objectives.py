@@ -1,13 +1,18 @@
-"""Softmax cross-entropy of every true tail against all entities, at the speed of its products.
+"""What is minimised over all entities, at the speed of its matrix products.
 
-The loss of all triples that share a query is n·logsumexp(s) − Σ s(tᵢ): one row of scores serves
-them all, exactly. The first part is done here by hand, tile by tile of candidates, each tile while
-it is in the cache; the second is small and left to autograd.
+Both objectives have the form Σ over all candidates of something − Σ of the scores of true tails, so
+one row of scores serves all triples that share a query, exactly. The first part is done here by
+hand, tile by tile of candidates, each tile while it is in the cache.
+
+`softmax` is the cross-entropy of each true tail against all entities: n·logsumexp(s) − Σ s(tᵢ).
+`bce` decides for each entity apart whether it is an answer: Σ log(1 + eˢ) − Σ s(tᵢ).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -101,3 +106,68 @@ def _powers(
         similarity.prepare(query, candidates, scores)
         similarity.add_query_gradient(query, candidates, scores, query_gradient)
     return total, query_gradient
+
+
+@torch.no_grad()
+def log_odds(
+    query: Tensor,
+    weight: Tensor,
+    table: Tensor,
+    similarity: Similarity,
+    workspace: Workspace,
+    table_gradient: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Σ weightᵢ log(1 + e^sᵢⱼ) and its gradient by the query; adds its gradient by the table."""
+    value, query_gradient = query.new_zeros(()), torch.zeros_like(query)
+    for where, scores in workspace.tiles(len(query), len(table)):
+        candidates = table[where]
+        similarity.forward(query, candidates, scores)
+        value += weight @ torch.nn.functional.softplus(scores).sum(dim=1)
+        scores.sigmoid_()
+        similarity.prepare(query, candidates, scores)
+        similarity.add_query_gradient(query, candidates, scores, query_gradient)
+        similarity.add_candidate_gradient(query, weight, candidates, scores, table_gradient[where])
+    return value, query_gradient.mul_(weight[:, None])
+
+
+class Shares(NamedTuple):
+    """How much of the loss is due to what."""
+
+    row: Tensor  # (B,), to the first part of a query
+    pair: float  # to the score of a true tail, negative
+    uniform: Tensor  # (B,), to the score of every entity alike (label smoothing), negative
+
+
+class Whole(NamedTuple):
+    """The size of a batch, of which a part is being looked at."""
+
+    queries: int
+    triples: int
+    entities: int
+
+
+class Objective(NamedTuple):
+    """The first part of a loss, and how it is weighed."""
+
+    partition: Callable[..., tuple[Tensor, Tensor]]
+    shares: Callable[[Tensor, Whole, float], Shares]
+
+
+def _mean_of_triples(counts: Tensor, whole: Whole, smoothing: float) -> Shares:
+    """A target is 1 − ε for the true tail and ε/N for all."""
+    row = counts / whole.triples
+    return Shares(row, (smoothing - 1) / whole.triples, row * (-smoothing / whole.entities))
+
+
+def _mean_of_cells(counts: Tensor, whole: Whole, smoothing: float) -> Shares:
+    """A target is 1 − ε for true tails, plus 1/N for all if there is smoothing, as published."""
+    cell = 1 / (whole.queries * whole.entities)
+    row = torch.full_like(counts, cell)
+    uniform = row * (-1 / whole.entities if smoothing else 0.0)
+    return Shares(row, (smoothing - 1) * cell, uniform)
+
+
+OBJECTIVES = {
+    "softmax": Objective(log_partition, _mean_of_triples),
+    "bce": Objective(log_odds, _mean_of_cells),
+}

@@ -9,21 +9,19 @@ from torch import Tensor
 
 from fivestar.models.base import Model
 from fivestar.models.similarity import Similarity
-from fivestar.training.objectives import Workspace, log_partition
+from fivestar.training.objectives import OBJECTIVES, Objective, Shares, Whole, Workspace
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What is minimised: the mean over triples of
-
-    logsumexp(s) − (1 − ε) s(t) − ε mean(s) + λ · penalty,     ε the label smoothing, λ `reg`.
-    """  # noqa: D415
+    """What is minimised: an objective, and the mean over triples of λ · penalty (λ is `reg`)."""
 
     regularizer: Regularizer | None = None
     reg: float = 0.0
     label_smoothing: float = 0.0
+    objective: Objective = OBJECTIVES["softmax"]
 
 
 class Step:
@@ -49,23 +47,25 @@ class Step:
         """The loss of the batch; its gradients replace those in the model's tables."""
         for parameter in self.model.parameters():
             _gradient(parameter).zero_()
+        whole = Whole(len(batch.heads), len(batch.tails), len(self.model.entities))
         parts = batch.parts(self.workspace.rows)
-        return torch.stack([self._add(part, len(batch.tails)) for part in parts]).sum()
+        return torch.stack([self._add(part, whole) for part in parts]).sum()
 
-    def _add(self, batch: Batch, triples: int) -> Tensor:
-        """The loss of one part of a batch of so many triples; adds its gradients."""
+    def _add(self, batch: Batch, whole: Whole) -> Tensor:
+        """The loss of one part of a batch; adds its gradients."""
         entities, relations = self.model.entities, self.model.relations
         head = entities.detach()[batch.heads].requires_grad_()
         relation = relations.detach()[batch.relations].requires_grad_()
         query = self.model.transform(head, relation)
-        weight = batch.counts.to(query.dtype) / triples
-        value, slope = self._over_all_candidates(query.detach(), weight)
-        value += self._over_true_tails(query.detach(), batch, triples, slope)
+        counts = batch.counts.to(query.dtype)
+        shares = self.loss.objective.shares(counts, whole, self.loss.label_smoothing)
+        value, slope = self._over_all_candidates(query.detach(), shares)
+        value += self._over_true_tails(query.detach(), batch, shares, whole, slope)
         if self.loss.regularizer is None or not self.loss.reg:
             torch.autograd.backward([query], [slope])
         else:
             sizes = self.loss.regularizer.query(self.model, head, relation, query)
-            penalty = self.loss.reg * (sizes @ weight)
+            penalty = self.loss.reg * (sizes @ counts) / whole.triples
             torch.autograd.backward([penalty, query], [None, slope])
             value += penalty.detach()
         _gradient(entities).index_add_(0, batch.heads, _gradient(head))
@@ -78,35 +78,37 @@ class Step:
         part = self.model.candidate_part
         return part(entities.detach()), part(_gradient(entities))
 
-    def _over_all_candidates(self, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def _over_all_candidates(self, query: Tensor, shares: Shares) -> tuple[Tensor, Tensor]:
         """What every candidate has a share in, and its gradient by the query."""
         table, into = self._candidates()
-        value, slope = log_partition(query, weight, table, self.similarity, self.workspace, into)
+        value, slope = self.loss.objective.partition(
+            query, shares.row, table, self.similarity, self.workspace, into
+        )
         if self.loss.label_smoothing:
-            share = weight * (-self.loss.label_smoothing / len(table))
-            more, more_slope = self.similarity.sum_of_all(query, share, table, into)
+            more, more_slope = self.similarity.sum_of_all(query, shares.uniform, table, into)
             value, slope = value + more, slope.add_(more_slope)
         return value, slope
 
-    def _over_true_tails(self, query: Tensor, batch: Batch, triples: int, slope: Tensor) -> Tensor:
+    def _over_true_tails(
+        self, query: Tensor, batch: Batch, shares: Shares, whole: Whole, slope: Tensor
+    ) -> Tensor:
         """What only the true tails have a share in; adds its gradient by the query to `slope`."""
         table, into = self._candidates()
-        share = (self.loss.label_smoothing - 1) / triples
         values = []
         for first in range(0, len(batch.tails), self.pairs_at_once):
             some = slice(first, first + self.pairs_at_once)
             rows, tails = batch.rows[some], batch.tails[some]
             tail = table[tails]
             value, by_query, by_tail = self.similarity.pairs(query[rows], tail)
-            slope.index_add_(0, rows, by_query, alpha=share)
-            values.append(share * value)
+            slope.index_add_(0, rows, by_query, alpha=shares.pair)
+            values.append(shares.pair * value)
             if self.loss.regularizer is None or not self.loss.reg:
-                into.index_add_(0, tails, by_tail, alpha=share)
+                into.index_add_(0, tails, by_tail, alpha=shares.pair)
                 continue
             penalty = self.loss.regularizer.tail(self.model, tail.requires_grad_())
-            penalty = penalty * (self.loss.reg / triples)
+            penalty = penalty * (self.loss.reg / whole.triples)
             torch.autograd.backward([penalty])
-            into.index_add_(0, tails, _gradient(tail).add_(by_tail, alpha=share))
+            into.index_add_(0, tails, _gradient(tail).add_(by_tail, alpha=shares.pair))
             values.append(penalty.detach())
         return torch.stack(values).sum()
 
