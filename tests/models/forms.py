@@ -18,7 +18,9 @@ FORMS = {
     "transe l1": ("transe", {"norm": "l1"}),
     "transe l2": ("transe", {"norm": "l2"}),
     "mure": ("mure", {}),
+    "murp": ("murp", {}),
     "rotate": ("rotate", {}),
+    "rotate l2": ("rotate", {"norm": "l2"}),
     "protate l1": ("protate", {"norm": "l1"}),
     "protate l2": ("protate", {"norm": "l2"}),
     "fivestar mobius hermitian l1": ("fivestar", {"score": "distance", "norm": "l1"}),
@@ -42,4 +44,6 @@ def made(form, entities=7, relations=3, dim=4, dtype=torch.float64, scale=1.0, *
     with torch.no_grad():
         for table in model.parameters():
             table.copy_(torch.randn(table.shape, generator=generator, dtype=dtype) * scale)
+        for point in model.on_balls(model.entities, model.relations):
+            point.mul_(0.2 / scale)  # inside of the ball
     return model.eval()

@@ -63,6 +63,8 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
         {"regularizer": "none"},
         {"reg": 0.5},
         {"objective": "bce"},
+        {"objective": "negative-sampling"},
+        {"objective": "margin"},
         {"label_smoothing": 0.2},
         {"warmup": 2},
         {"decay": "linear"},
@@ -98,6 +100,7 @@ def test_every_setting_of_the_model_changes_the_result(graph, change):
     [
         {"name": "transe", "norm": "l2"},
         {"name": "protate", "norm": "l2"},
+        {"name": "rotate", "norm": "l2"},
         {"name": "tucker", "relation_dim": 3},
         *(
             {"name": name, f"{what}_dropout": 0.05}
@@ -115,7 +118,7 @@ def test_every_option_of_other_models_changes_the_result(graph, change):
     assert shapes_differ or not same(here, there)
 
 
-@pytest.mark.parametrize("objective", ["softmax", "bce"])
+@pytest.mark.parametrize("objective", ["softmax", "bce", "negative-sampling", "margin"])
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_trains_resumes_and_loads(graph, tmp_path, name, objective):
     settings = {
@@ -136,6 +139,26 @@ def test_every_model_trains_resumes_and_loads(graph, tmp_path, name, objective):
     loaded = fivestar.load(tmp_path / "run")
     assert same(tables(whole), tables(loaded))
     assert evaluate(loaded.model, graph, graph.valid).figures() == loaded.metrics["valid"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"negatives": 5}, {"negatives_from": "unknown"}, {"margin": 1.0}, {"adversarial": 1.0}],
+    ids=str,
+)
+def test_every_setting_of_sampling_changes_the_result(graph, change):
+    sampled = {"objective": "negative-sampling", "negatives": 20}
+    plain = fivestar.train(graph, small(**sampled))
+    assert not same(tables(plain), tables(fivestar.train(graph, small(**sampled | change))))
+
+
+def test_riemannian_steps_learn_and_stay_on_the_ball(graph):
+    settings = small(optimizer="riemannian-sgd", lr=20.0, epochs=10, regularizer="none")
+    run = fivestar.train(graph, {**settings, "model": {"name": "murp", "dim": 6}})
+    assert run.history[-1]["loss"] < run.history[0]["loss"] - 0.3
+    for points in run.model.on_balls(run.model.entities, run.model.relations):
+        assert points.norm(dim=1).max() < 1
+    assert "this model has none; use sgd" in _refusal(graph, settings)
 
 
 def test_bce_is_refused_triple_by_triple(graph):

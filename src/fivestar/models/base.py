@@ -77,6 +77,10 @@ class Model(nn.Module, ABC):
         """The table (N, D) that queries are compared with."""
         return self.candidate_part(self.entities)
 
+    def on_balls(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
+        """The columns of the tables (or of their gradients) that are points of a Poincaré ball."""
+        return ()
+
     def head_sizes(self, head: Tensor) -> Tensor:
         """The squared moduli of heads, one a dimension, for regularisers."""
         return self.point_sizes(head)

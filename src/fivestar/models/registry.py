@@ -9,6 +9,7 @@ from fivestar.models.base import Model
 from fivestar.models.bilinear import CP, RESCAL, ComplEx, DistMult, SimplE
 from fivestar.models.conve import ConvE
 from fivestar.models.fivestar import FiveStarE
+from fivestar.models.hyperbolic import MuRP
 from fivestar.models.quaternion import QuatE
 from fivestar.models.rotation import PRotatE, RotatE
 from fivestar.models.translation import MuRE, TransE
@@ -22,6 +23,7 @@ MODELS: dict[str, type[Model]] = {
     "cp": CP,
     "distmult": DistMult,
     "mure": MuRE,
+    "murp": MuRP,
     "protate": PRotatE,
     "quate": QuatE,
     "rescal": RESCAL,

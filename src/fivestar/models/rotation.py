@@ -11,18 +11,26 @@ from torch import Tensor
 from fivestar.geometry.complex_pairs import Complex, from_row, squared_modulus, times, to_row
 from fivestar.models.base import Model
 from fivestar.models.distances import ModulusSum, SineSum
-from fivestar.models.similarity import CosineSum, Similarity
+from fivestar.models.similarity import CosineSum, EuclideanDistance, Similarity
 
 
 class RotatE(Model):
     """s = −Σ |hᵢ e^{iθᵢ} − tᵢ| over ℂᵈ (Sun et al., ICLR 2019).
 
     2d reals an entity, d a relation. Rotation; symmetric, antisymmetric, inverse and composed
-    relations.
+    relations. With `norm` l2 it is −‖h ∘ e^{iθ} − t‖ instead (PyKEEN's RotatE), a matrix product.
     """
 
-    def __init__(self, entities: int, relations: int, dim: int) -> None:
-        super().__init__(entities, relations, 2 * dim, dim, ModulusSum())
+    def __init__(
+        self,
+        entities: int,
+        relations: int,
+        dim: int,
+        *,
+        norm: Literal["modulus", "l2"] = "modulus",
+    ) -> None:
+        similarity: Similarity = ModulusSum() if norm == "modulus" else EuclideanDistance()
+        super().__init__(entities, relations, 2 * dim, dim, similarity)
 
     def start(self, generator: torch.Generator) -> None:
         """Entities uniform in ±14/d (margin 12 plus 2, as published), all angles alike likely."""

@@ -62,12 +62,25 @@ class ModelSettings(_Section):
 class TrainingSettings(_Section):
     """How it is trained."""
 
-    objective: Literal["softmax", "bce"] = Field(
-        "softmax", description="One true tail against all entities, or each entity by itself."
+    objective: Literal["softmax", "bce", "negative-sampling", "margin"] = Field(
+        "softmax",
+        description="One tail against all entities, each entity by itself, or drawn ones only.",
+    )
+    negatives: int = Field(64, ge=1, description="Tails drawn a triple, where they are drawn.")
+    negatives_from: Literal["all", "unknown"] = Field(
+        "all", description="Draw from all entities, or only from those not known as answers."
+    )
+    margin: float = Field(
+        6.0, ge=0, description="How far apart true and drawn should be, or what is added to scores."
+    )
+    adversarial: float | None = Field(
+        None, ge=0, description="How much more hard negatives count; not given: all alike, as BCE."
     )
     epochs: int = Field(50, ge=0, description="Passes over all training queries.")
     batch: int = Field(500, ge=1, description="Queries (rows of scores) a step.")
-    optimizer: Literal["adagrad", "adam", "sgd"] = Field("adagrad", description="Update rule.")
+    optimizer: Literal["adagrad", "adam", "sgd", "riemannian-sgd"] = Field(
+        "adagrad", description="Update rule; riemannian-sgd is for MuRP."
+    )
     lr: float = Field(0.1, gt=0, description="Learning rate.")
     regularizer: Literal["n3", "n3-moved", "f2", "dura", "none"] = Field(
         "n3-moved", description="What is kept small."

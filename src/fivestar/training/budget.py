@@ -15,7 +15,7 @@ from fivestar.runs.settings import TrainingSettings
 from fivestar.runs.sizes import bytes_of, written
 
 # Copies of the tables that an update rule keeps.
-_MOMENTS = {"adagrad": 1, "adam": 2, "sgd": 0}
+_MOMENTS = {"adagrad": 1, "adam": 2, "sgd": 0, "riemannian-sgd": 1}
 # Measured: numbers × width that autograd holds at once for a query and for a true tail.
 _QUERY_COPIES = 64
 _PAIR_COPIES = 16

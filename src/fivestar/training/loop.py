@@ -33,6 +33,7 @@ from fivestar.training.objectives import OBJECTIVES
 from fivestar.training.precision import products_in, similarity_at
 from fivestar.training.queries import Batch, Queries
 from fivestar.training.regularizers import REGULARIZERS
+from fivestar.training.sampling import Negatives, SampledLoss, SampledStep
 from fivestar.training.step import Loss, Step
 from fivestar.training.updates import Updates
 
@@ -91,14 +92,7 @@ class Trainer:
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; the model with the best validation MRR, or the last one."""
         training = self.training
-        loss = Loss(
-            REGULARIZERS[training.regularizer],
-            training.reg,
-            training.label_smoothing,
-            OBJECTIVES[training.objective],
-        )
-        rows = min(self.budget.rows, len(self.queries))
-        step = Step(self.model, loss, rows, self.budget.pairs, self.similarity)
+        step = self._step()
         if self.progress.epoch == self.progress.step == 0:
             self._keep_snapshot()
         while not self._finished():
@@ -113,6 +107,24 @@ class Trainer:
             self.model.load_state_dict(self.best)
         return self.model
 
+    def _step(self) -> Step | SampledStep:
+        training, regularizer = self.training, REGULARIZERS[self.training.regularizer]
+        if training.objective in {"negative-sampling", "margin"}:
+            known = None
+            if training.negatives_from == "unknown":
+                known = with_reciprocals(self.graph.train, len(self.graph.relations))
+            return SampledStep(
+                self.model,
+                SampledLoss(training.objective, training.margin, training.adversarial),
+                Negatives(training.negatives, len(self.graph.entities), known),
+                regularizer,
+                training.reg,
+            )
+        objective = OBJECTIVES[training.objective]
+        loss = Loss(regularizer, training.reg, training.label_smoothing, objective)
+        rows = min(self.budget.rows, len(self.queries))
+        return Step(self.model, loss, rows, self.budget.pairs, self.similarity)
+
     def _out_of_time(self) -> bool:
         limit = self.training.max_minutes
         return bool(limit and self.progress.seconds >= 60 * limit)
@@ -125,7 +137,7 @@ class Trainer:
             or self._out_of_time()
         )
 
-    def _epoch(self, step: Step, on_step: StepCallback | None) -> dict[str, Any]:
+    def _epoch(self, step: Step | SampledStep, on_step: StepCallback | None) -> dict[str, Any]:
         """One pass over all queries (or its rest), with a validation if it is due."""
         training, progress = self.training, self.progress
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + progress.epoch)
@@ -163,7 +175,7 @@ class Trainer:
         line["seconds"] = progress.seconds
         return line
 
-    def _take(self, step: Step, batch: Batch) -> None:
+    def _take(self, step: Step | SampledStep, batch: Batch) -> None:
         """One step."""
         progress = self.progress
         with products_in(self.training.precision), self._own_randomness():
@@ -183,8 +195,8 @@ class Trainer:
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
-        """Dropout follows from seed, epoch and step, so none of its state is saved."""
-        if not self.model.is_random:
+        """What is random follows from seed, epoch and step, so no state of it is saved."""
+        if self.training.objective in OBJECTIVES and not self.model.is_random:
             yield
             return
         devices = [self.device] if self.device.type == "cuda" else []

@@ -46,7 +46,7 @@ class Step:
     def gradients(self, batch: Batch) -> Tensor:
         """The loss of the batch; its gradients replace those in the model's tables."""
         for parameter in self.model.parameters():
-            _gradient(parameter).zero_()
+            gradient_of(parameter).zero_()
         whole = Whole(len(batch.heads), len(batch.tails), len(self.model.entities))
         parts = batch.parts(self.workspace.rows)
         return torch.stack([self._add(part, whole) for part in parts]).sum()
@@ -68,15 +68,15 @@ class Step:
             penalty = self.loss.reg * (sizes @ counts) / whole.triples
             torch.autograd.backward([penalty, query], [None, slope])
             value += penalty.detach()
-        _gradient(entities).index_add_(0, batch.heads, _gradient(head))
-        _gradient(relations).index_add_(0, batch.relations, _gradient(relation))
+        gradient_of(entities).index_add_(0, batch.heads, gradient_of(head))
+        gradient_of(relations).index_add_(0, batch.relations, gradient_of(relation))
         return value
 
     def _candidates(self) -> tuple[Tensor, Tensor]:
         """The table that queries are compared with, and where its gradient goes."""
         entities = self.model.entities
         part = self.model.candidate_part
-        return part(entities.detach()), part(_gradient(entities))
+        return part(entities.detach()), part(gradient_of(entities))
 
     def _over_all_candidates(self, query: Tensor, shares: Shares) -> tuple[Tensor, Tensor]:
         """What every candidate has a share in, and its gradient by the query."""
@@ -108,11 +108,12 @@ class Step:
             penalty = self.loss.regularizer.tail(self.model, tail.requires_grad_())
             penalty = penalty * (self.loss.reg / whole.triples)
             torch.autograd.backward([penalty])
-            into.index_add_(0, tails, _gradient(tail).add_(by_tail, alpha=shares.pair))
+            into.index_add_(0, tails, gradient_of(tail).add_(by_tail, alpha=shares.pair))
             values.append(penalty.detach())
         return torch.stack(values).sum()
 
 
-def _gradient(tensor: Tensor) -> Tensor:
+def gradient_of(tensor: Tensor) -> Tensor:
+    """Where the gradient of a tensor is, that is known to have one."""
     assert tensor.grad is not None  # noqa: S101  (made by Step or by a backward pass)
     return tensor.grad

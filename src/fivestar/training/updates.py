@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import torch
 
+from fivestar.errors import SettingsError
 from fivestar.models.base import Model
 from fivestar.runs.settings import TrainingSettings
+from fivestar.training.riemannian import RiemannianSGD, bring_back
 
 
 class Updates:
     """The optimiser of a run. The learning rate follows from the time alone, so none is saved."""
 
     def __init__(self, model: Model, training: TrainingSettings) -> None:
+        self.model = model
         self.tables = list(model.parameters())
         self.training = training
-        self.optimizer = _optimizer(self.tables, training)
+        self.optimizer = _optimizer(model, training)
 
     def apply(self, epochs_done: float) -> None:
         """One update by the gradients in the tables."""
@@ -23,6 +26,8 @@ class Updates:
         if self.training.clip:
             torch.nn.utils.clip_grad_norm_(self.tables, self.training.clip)
         self.optimizer.step()
+        if self.training.optimizer != "riemannian-sgd":
+            bring_back(self.model)
 
 
 def learning_rate(training: TrainingSettings, epochs_done: float) -> float:
@@ -39,9 +44,8 @@ def learning_rate(training: TrainingSettings, epochs_done: float) -> float:
     return training.lr * (training.epochs - epochs_done) / (training.epochs - training.warmup)
 
 
-def _optimizer(
-    tables: list[torch.nn.Parameter], training: TrainingSettings
-) -> torch.optim.Optimizer:
+def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimizer:
+    tables = list(model.parameters())
     match training.optimizer:
         case "adagrad":
             return torch.optim.Adagrad(tables, lr=training.lr, fused=True)
@@ -49,3 +53,9 @@ def _optimizer(
             return torch.optim.Adam(tables, lr=training.lr, fused=True)
         case "sgd":
             return torch.optim.SGD(tables, lr=training.lr, fused=True)
+        case "riemannian-sgd":
+            if not model.on_balls(model.entities, model.relations):
+                raise SettingsError(
+                    "riemannian-sgd moves points of a ball, and this model has none; use sgd"
+                )
+            return RiemannianSGD(model, training.lr)

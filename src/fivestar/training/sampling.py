@@ -1,0 +1,143 @@
+"""Objectives that compare a true tail with a few drawn at random, not with all entities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+from fivestar.graph.known_answers import query_keys
+from fivestar.graph.triples import Triples
+from fivestar.models.base import Model
+from fivestar.training.queries import Batch
+from fivestar.training.regularizers import Regularizer
+from fivestar.training.step import gradient_of
+
+# Numbers of candidates gathered at once.
+_GATHERED = 1 << 22
+# How often a drawn tail that is a known answer is drawn again.
+_TRIES = 20
+
+
+@dataclass(frozen=True)
+class SampledLoss:
+    """Of the scores of a true tail and of k drawn ones.
+
+    `negative-sampling`: −½ log σ(γ + s) − ½ Σ pⱼ log σ(−γ − sⱼ), p the softmax of `adversarial`
+    times the drawn scores, without a gradient (Sun et al. 2019); if `adversarial` is not given, the
+    mean binary cross-entropy of all k + 1, γ added to their scores.
+    `margin`: the mean of max(0, γ − s + sⱼ) (Bordes et al. 2013).
+    """
+
+    kind: Literal["negative-sampling", "margin"]
+    margin: float
+    adversarial: float | None = None
+
+    def __call__(self, true: Tensor, drawn: Tensor) -> Tensor:
+        """The loss of each triple, of scores (T,) and (T, k)."""
+        if self.kind == "margin":
+            return (self.margin - true[:, None] + drawn).relu().mean(dim=1)
+        true, drawn = true + self.margin, drawn + self.margin
+        if self.adversarial is None:
+            return (softplus(-true) + softplus(drawn).sum(dim=1)) / (1 + drawn.shape[1])
+        share = torch.softmax(self.adversarial * drawn.detach(), dim=1)
+        return -(logsigmoid(true) + (share * logsigmoid(-drawn)).sum(dim=1)) / 2
+
+
+class Negatives:
+    """Draws tails for triples, uniformly from all entities; known answers never, if so wished."""
+
+    def __init__(self, count: int, entities: int, known: Triples | None = None) -> None:
+        self.count = count
+        self.entities = entities
+        self.relations = 0
+        self._keys: Tensor | None = None
+        if known is not None:
+            self.relations = int(known.relations.max(initial=0)) + 1
+            queries = query_keys(known.heads, known.relations, self.relations)
+            self._keys = torch.as_tensor(queries * entities + known.tails).sort().values
+
+    def draw(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The drawn tails (T, k), by torch's own generator."""
+        drawn = torch.randint(self.entities, (len(heads), self.count), device=heads.device)
+        if self._keys is None:
+            return drawn
+        keys = self._keys = self._keys.to(heads.device)
+        query = ((heads * self.relations + relations) * self.entities)[:, None]
+        for _ in range(_TRIES):
+            wanted = query + drawn
+            place = torch.searchsorted(keys, wanted).clamp_max_(len(keys) - 1)
+            known = keys[place] == wanted
+            if not known.any():
+                break
+            again = torch.randint(self.entities, drawn.shape, device=drawn.device)
+            drawn = torch.where(known, again, drawn)
+        return drawn
+
+
+class SampledStep:
+    """A step of training on drawn tails, in parts that bound its memory."""
+
+    def __init__(
+        self,
+        model: Model,
+        loss: SampledLoss,
+        negatives: Negatives,
+        regularizer: Regularizer | None = None,
+        reg: float = 0.0,
+    ) -> None:
+        self.model = model
+        self.loss = loss
+        self.negatives = negatives
+        self.regularizer = regularizer if reg else None
+        self.reg = reg
+        width = model.candidates().shape[1] * (1 + negatives.count)
+        self.triples_at_once = max(2, _GATHERED // width)
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+
+    def gradients(self, batch: Batch) -> Tensor:
+        """The loss of the batch; its gradients replace those in the model's tables."""
+        for parameter in self.model.parameters():
+            gradient_of(parameter).zero_()
+        model, triples = self.model, len(batch.tails)
+        heads, relations = batch.heads[batch.rows], batch.relations[batch.rows]
+        head = model.entities.detach()[heads].requires_grad_()
+        relation = model.relations.detach()[relations].requires_grad_()
+        query = model.transform(head, relation)
+        columns = torch.cat([batch.tails[:, None], self.negatives.draw(heads, relations)], dim=1)
+        slope = torch.empty_like(query)
+        values = []
+        for first in range(0, triples, self.triples_at_once):
+            some = slice(first, first + self.triples_at_once)
+            value, slope[some] = self._compare(query.detach()[some], columns[some], triples)
+            values.append(value)
+        values.append(query.new_zeros(()))
+        if self.regularizer is not None:
+            values[-1] = self.regularizer.query(model, head, relation, query).sum()
+            values[-1] = values[-1] * (self.reg / triples)
+            torch.autograd.backward([values[-1], query], [None, slope])
+        else:
+            torch.autograd.backward([query], [slope])
+        gradient_of(model.entities).index_add_(0, heads, gradient_of(head))
+        gradient_of(model.relations).index_add_(0, relations, gradient_of(relation))
+        return torch.stack([value.detach() for value in values]).sum()
+
+    def _compare(self, query: Tensor, columns: Tensor, triples: int) -> tuple[Tensor, Tensor]:
+        """The loss of some queries with the true tail and the drawn ones, its gradient by them."""
+        model = self.model
+        query = query.requires_grad_()
+        table = model.candidate_part(model.entities.detach())
+        candidates = table[columns].requires_grad_()
+        scores = model.similarity.rows(query[:, None], candidates)
+        value = self.loss(scores[:, 0], scores[:, 1:]).sum() / triples
+        if self.regularizer is not None:
+            penalty = self.regularizer.tail(model, candidates[:, 0])
+            value = value + penalty * (self.reg / triples)
+        by_query, by_candidates = torch.autograd.grad(value, (query, candidates))
+        into = model.candidate_part(gradient_of(model.entities))
+        into.index_add_(0, columns.reshape(-1), by_candidates.flatten(0, 1))
+        return value.detach(), by_query

@@ -1,0 +1,88 @@
+"""Drawn negatives: which are drawn, and what is made of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.models.forms import FORMS, made
+from tests.training.test_step import CPU, facts
+
+from fivestar.training.queries import Queries
+from fivestar.training.regularizers import REGULARIZERS
+from fivestar.training.sampling import Negatives, SampledLoss, SampledStep
+
+LOSSES = {
+    "self-adversarial": SampledLoss("negative-sampling", 2.0, 0.7),
+    "uniform": SampledLoss("negative-sampling", 2.0, 0.0),
+    "plain": SampledLoss("negative-sampling", 0.0),
+    "margin": SampledLoss("margin", 1.0),
+}
+
+
+def written_out(name, true, drawn):
+    def sigmoid(x):
+        return 1 / (1 + math.exp(-x))
+
+    loss = LOSSES[name]
+    if name == "margin":
+        return sum(max(0, 1 - true + d) for d in drawn) / len(drawn)
+    if name == "plain":
+        logs = math.log(sigmoid(true)) + sum(math.log(1 - sigmoid(d)) for d in drawn)
+        return -logs / (1 + len(drawn))
+    powers = [math.exp(loss.adversarial * d) for d in drawn]
+    shares = [power / sum(powers) for power in powers]
+    logs = [math.log(sigmoid(-2 - d)) * p for d, p in zip(drawn, shares, strict=True)]
+    return -(math.log(sigmoid(2 + true)) + sum(logs)) / 2
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@given(st.floats(-9, 9), st.lists(st.floats(-9, 9), min_size=1, max_size=5))
+def test_losses_are_those_written_out(name, true, drawn):
+    scores = torch.tensor([true], dtype=torch.float64), torch.tensor([drawn], dtype=torch.float64)
+    assert LOSSES[name](*scores).item() == pytest.approx(written_out(name, true, drawn))
+
+
+def test_known_answers_are_drawn_only_if_wished():
+    triples = facts(count=60)
+    true = set(map(tuple, triples.array.tolist()))
+    heads, relations = (torch.as_tensor(c).long() for c in (triples.heads, triples.relations))
+    torch.manual_seed(0)
+    free = Negatives(50, 7).draw(heads, relations)
+    assert set(free.flatten().tolist()) == set(range(7))
+    filtered = Negatives(50, 7, triples).draw(heads, relations)
+    rows = zip(heads.tolist(), relations.tolist(), filtered.tolist(), strict=True)
+    others = [(h, r, t) for h, r, tails in rows for t in tails]
+    assert len(true & {(h, r, t) for h, r, t in others}) == 0
+    # Every tail that is no answer is drawn sometimes.
+    possible = {(h, r, t) for h, r, _ in others for t in range(7)} - true
+    assert set(others) == possible
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients_are_those_of_the_loss_written_out(form, name, monkeypatch):
+    model, other = made(form, relations=4), made(form, relations=4)
+    regularizer = REGULARIZERS["n3"]
+    queries = Queries.of(facts())
+    batch = queries.batch(torch.arange(len(queries)).numpy(), CPU)
+    step = SampledStep(model, LOSSES[name], Negatives(3, 7), regularizer, 0.1)
+    step.triples_at_once = 5
+    torch.manual_seed(1)
+    loss = step.gradients(batch)
+    torch.manual_seed(1)
+    h, r, t = batch.heads[batch.rows], batch.relations[batch.rows], batch.tails
+    drawn = Negatives(3, 7).draw(h, r)
+    query = other.query(h, r)
+    true, few = other.candidates()[t], other.candidates()[drawn]
+    scores = other.similarity.rows(query, true), other.similarity.rows(query[:, None], few)
+    sizes = regularizer.query(other, other.entities[h], other.relations[r], query).sum()
+    expected = LOSSES[name](*scores).mean()
+    expected = expected + 0.1 * (sizes + regularizer.tail(other, true)) / len(t)
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)
