@@ -151,3 +151,14 @@ def test_evaluate_takes_any_k_each_side_and_a_bound_of_memory(trained):
 )
 def test_evaluate_refuses_what_it_cannot_do(trained, options, message):
     assert message in str(run("evaluate", trained, *options).exception)
+
+
+def test_evaluate_has_other_tasks(trained):
+    classified = json.loads(run("evaluate", trained, "--task", "classification", "--json").stdout)
+    assert 0.5 < classified["accuracy"] <= 1
+    named = json.loads(run("evaluate", trained, "--task", "relations", "--json").stdout)
+    assert named["mrr"] > 0.5
+    assert named["count"] == 501
+    assert "accuracy" in run("evaluate", trained, "--task", "classification").stdout
+    refused = run("evaluate", trained, "--task", "relations", "--by", "side")
+    assert "belong to --task links" in str(refused.exception)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
     from fivestar.graph.known_answers import KnownAnswers
     from fivestar.graph.triples import Triples
+    from fivestar.runs.run import Run
 
 EXAMPLE = "Example: fivestar evaluate my_run --split test --by relation"
 
@@ -33,6 +34,10 @@ def evaluate(
             help="Rank the triples of this graph instead, matched by name.", show_default=False
         ),
     ] = None,
+    task: Annotated[
+        Literal["links", "classification", "relations"],
+        typer.Option(help="Rank heads and tails, tell true from false triples, or rank relations."),
+    ] = "links",
     by: Annotated[
         Literal["relation", "side", "category", "seen"] | None,
         typer.Option(
@@ -63,6 +68,9 @@ def evaluate(
         triples, known = _of_other_graph(loaded.graph, graph, split)
     if not len(triples):
         raise SettingsError(f"{graph or run}: there are no {split} triples to rank; see --split")
+    if task != "links":
+        _other_task(task, loaded, triples, counts, as_json=as_json, plain=not (graph or by))
+        return
     found = report.evaluate(loaded.model, loaded.graph, triples, known, score_bytes)
     figures = found.figures(counts)
     if by is not None:
@@ -71,6 +79,34 @@ def evaluate(
         typer.echo(json.dumps(figures, indent=2, ensure_ascii=False))
     else:
         _show(figures, by, counts)
+
+
+def _other_task(
+    task: str,
+    run: Run,
+    triples: Triples,
+    hits: tuple[int, ...],
+    *,
+    as_json: bool,
+    plain: bool,
+) -> None:
+    """Figures that are no ranks of heads and tails."""
+    from fivestar.evaluation.classification import classify  # noqa: PLC0415  (slow to import)
+    from fivestar.evaluation.metrics import metrics  # noqa: PLC0415
+    from fivestar.evaluation.relation_ranking import rank_relations  # noqa: PLC0415
+
+    if not plain:
+        raise SettingsError(f"--graph and --by belong to --task links, not to {task}")
+    if task == "classification":
+        figures = classify(run.model, run.graph)
+    else:
+        figures = metrics(rank_relations(run.model, run.graph, triples), hits)
+    if as_json:
+        typer.echo(json.dumps(figures, indent=2))
+        return
+    table = Table(*figures)
+    table.add_row(*(_number(value) for value in figures.values()))
+    out.print(table)
 
 
 def _counts(text: str) -> tuple[int, ...]:

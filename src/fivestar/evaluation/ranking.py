@@ -55,6 +55,15 @@ class Ranks:
         return Ranks(self.optimistic[rows], self.pessimistic[rows], self.candidates[rows])
 
 
+def refuse_nan(scores: npt.NDArray[np.floating]) -> None:
+    """A NaN is an error, never a rank."""
+    if np.isnan(scores).any():
+        raise NonFiniteScore(
+            "a score is not a number, so there are no ranks; the model has diverged: train again "
+            "with a smaller learning rate or more regularisation"
+        )
+
+
 @torch.no_grad()
 def rank_tails(
     model: Model,
@@ -114,11 +123,8 @@ class _Scores:
             here = tile[: len(query), : self.entities - number * self.width]
             self.model.score_tile(query, number * self.width, here)
             # A sum is one quick pass; only if it is odd is each score looked at.
-            if not torch.isfinite(here.sum()) and torch.isnan(here).any():
-                raise NonFiniteScore(
-                    "a score is not a number, so there are no ranks; the model has diverged: train "
-                    "again with a smaller learning rate or more regularisation"
-                )
+            if not torch.isfinite(here.sum()):
+                refuse_nan(here.cpu().numpy())
 
     def at(self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]) -> torch.Tensor:
         """The scores of (row, entity) pairs."""

@@ -1,0 +1,116 @@
+"""Classification of triples and ranking of relations, against what they are by definition."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.evaluation.test_ranking import tied_model
+
+import fivestar
+from fivestar.errors import SettingsError
+from fivestar.evaluation.classification import (
+    area_under_precision_recall,
+    area_under_roc,
+    best_threshold,
+    classify,
+    false_triples,
+)
+from fivestar.evaluation.relation_ranking import rank_relations
+from fivestar.evaluation.triple_scores import triple_scores
+from fivestar.graph.triples import Triples
+
+JUDGED = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=12).filter(
+    lambda rows: len({truth for _, truth in rows}) == 2
+)
+
+
+def arrays(rows):
+    return np.array([s for s, _ in rows], np.float32), np.array([t for _, t in rows])
+
+
+@given(JUDGED)
+def test_no_threshold_is_better(rows):
+    scores, truth = arrays(rows)
+    right = ((scores >= best_threshold(scores, truth)) == truth).sum()
+    others = [((scores >= cut) == truth).sum() for cut in np.arange(-3.5, 4.5, 0.5)]
+    assert right == max(others)
+
+
+@given(JUDGED)
+def test_area_under_roc_is_how_often_true_beats_false(rows):
+    scores, truth = arrays(rows)
+    pairs = itertools.product(scores[truth], scores[~truth])
+    wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs]
+    assert area_under_roc(scores, truth) == pytest.approx(np.mean(wins))
+
+
+@given(JUDGED)
+def test_average_precision_by_definition(rows):
+    scores, truth = arrays(rows)
+    total, before = 0.0, 0
+    for cut in sorted(set(scores.tolist()), reverse=True):
+        called = scores >= cut
+        hits = (called & truth).sum()
+        total += (hits - before) / truth.sum() * hits / called.sum()
+        before = hits
+    assert area_under_precision_recall(scores, truth) == pytest.approx(total)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    people = [(f"p{i}", "lives_in", f"c{i % 7}") for i in range(60)]
+    knows = [(f"p{i}", "knows", f"p{(i + 7) % 60}") for i in range(60)]
+    return fivestar.split_graph(fivestar.read_graph(people + knows), valid=0.15, test=0.15)
+
+
+def test_false_triples_are_no_facts_and_differ_in_one_place(graph):
+    made = false_triples(graph, graph.test, np.random.default_rng(0))
+    assert not made.are_in(graph.facts).any()
+    changed = (made.heads != graph.test.heads).astype(int) + (made.tails != graph.test.tails)
+    assert set(changed.tolist()) == {1}
+    everything = fivestar.read_graph([(a, "r", b) for a in "ab" for b in "ab"])
+    with pytest.raises(SettingsError, match="none can be called false"):
+        false_triples(everything, everything.train, np.random.default_rng(0))
+
+
+def test_a_trained_model_tells_true_from_false_and_names_relations(graph):
+    settings = {"model": {"dim": 16}, "training": {"epochs": 60, "reg": 0.01, "batch": 40}}
+    run = fivestar.train(graph, settings)
+    figures = classify(run.model, graph)
+    assert figures["count"] == 2 * len(graph.test)
+    assert 0.5 < figures["accuracy"] <= 1
+    assert figures["auc_roc"] > 0.5
+    ranks = rank_relations(run.model, graph, graph.train)  # what it has seen
+    assert (ranks.realistic == 1).mean() > 0.9
+    with pytest.raises(SettingsError, match="needs valid triples"):
+        classify(run.model, fivestar.read_graph([("a", "r", "b")]))
+
+
+FACTS = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=12
+)
+
+
+@given(FACTS)
+def test_ranks_of_relations_are_those_of_a_brute_force_search(facts):
+    numbers = Triples.of(facts)
+    graph = fivestar.KnowledgeGraph(
+        name="facts",
+        entities=fivestar.Vocabulary("entity", list("abcdef")),
+        relations=fivestar.Vocabulary("relation", list("rstu")),
+        train=numbers,
+    )
+    model = tied_model(entities=6, relations=8)
+    ranks = rank_relations(model, graph, numbers)
+    true = set(map(tuple, numbers.array.tolist()))
+    for i, (h, r, t) in enumerate(numbers.array.tolist()):
+        every = Triples.of([(h, other, t) for other in range(4)])
+        scores = triple_scores(model, every, 4).tolist()
+        rivals = [scores[o] for o in range(4) if o != r and (h, o, t) not in true]
+        assert ranks.optimistic[i] == 1 + sum(s > scores[r] for s in rivals)
+        assert ranks.pessimistic[i] == 1 + sum(s >= scores[r] for s in rivals)
+        assert ranks.candidates[i] == 1 + len(rivals)
