@@ -19,7 +19,7 @@ from fivestar.training.step import gradient_of
 # Numbers of candidates gathered at once.
 _GATHERED = 1 << 22
 # How often a drawn tail that is a known answer is drawn again.
-_TRIES = 20
+_TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,28 @@ class Negatives:
         drawn = torch.randint(self.entities, (len(heads), self.count), device=heads.device)
         if self._keys is None:
             return drawn
-        keys = self._keys = self._keys.to(heads.device)
+        self._keys = self._keys.to(heads.device)
         query = ((heads * self.relations + relations) * self.entities)[:, None]
         for _ in range(_TRIES):
-            wanted = query + drawn
-            place = torch.searchsorted(keys, wanted).clamp_max_(len(keys) - 1)
-            known = keys[place] == wanted
+            known = self._are_known(query + drawn)
             if not known.any():
-                break
+                return drawn
             again = torch.randint(self.entities, drawn.shape, device=drawn.device)
             drawn = torch.where(known, again, drawn)
+        # Queries that almost every entity answers: draw from the few that do not.
+        every = torch.arange(self.entities, device=drawn.device)
+        known = self._are_known(query + drawn)
+        for row in torch.nonzero(known.any(dim=1)).flatten().tolist():
+            others = every[~self._are_known(query[row] + every)]
+            if len(others):
+                some = torch.randint(len(others), (self.count,), device=drawn.device)
+                drawn[row] = torch.where(known[row], others[some], drawn[row])
         return drawn
+
+    def _are_known(self, wanted: Tensor) -> Tensor:
+        keys = self._keys
+        assert keys is not None  # noqa: S101  (asked only where there are some)
+        return keys[torch.searchsorted(keys, wanted).clamp_max_(len(keys) - 1)] == wanted
 
 
 class SampledStep:
