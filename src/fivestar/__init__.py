@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fivestar.graph.triples import Triples
     from fivestar.graph.vocabulary import Vocabulary
     from fivestar.graph.writing import write_graph
+    from fivestar.prediction.predictor import predict_heads, predict_relations, predict_tails
     from fivestar.runs.run import Run
     from fivestar.runs.run import load_run as load
     from fivestar.runs.settings import Settings, make_settings
@@ -38,6 +39,9 @@ _HOME = {
     "save_graph": "fivestar.graph.storage",
     "split_graph": "fivestar.graph.splitting",
     "write_graph": "fivestar.graph.writing",
+    "predict_heads": "fivestar.prediction.predictor",
+    "predict_relations": "fivestar.prediction.predictor",
+    "predict_tails": "fivestar.prediction.predictor",
     "Run": "fivestar.runs.run",
     "load": "fivestar.runs.run:load_run",
     "Settings": "fivestar.runs.settings",
@@ -58,6 +62,9 @@ __all__ = [
     "load",
     "load_graph",
     "make_settings",
+    "predict_heads",
+    "predict_relations",
+    "predict_tails",
     "profile_graph",
     "read_graph",
     "resume",

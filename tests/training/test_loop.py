@@ -222,6 +222,18 @@ def test_a_run_killed_within_an_epoch_goes_on_to_the_same_bits(graph, tmp_path):
     assert [line["loss"] for line in whole.history] == [line["loss"] for line in resumed.history]
 
 
+def test_the_history_can_be_read_while_training(graph, tmp_path):
+    seen = []
+
+    def read(line):
+        lines = (tmp_path / "run" / "history.jsonl").read_text().splitlines()
+        seen.append(len(lines))
+        assert json.loads(lines[-1]) == line
+
+    fivestar.train(graph, small(epochs=3), tmp_path / "run", read)
+    assert seen == [1, 2, 3]
+
+
 def test_the_steps_are_told(graph):
     told = []
     fivestar.train(graph, small(epochs=2), on_step=told.append)

@@ -81,10 +81,9 @@ def read_begun_run(folder: Path) -> tuple[KnowledgeGraph, Settings]:
 def save_run(run: Run, folder: Path) -> None:
     """Write what training has given; the manifest comes last and makes the run complete."""
     write_tensors(folder / "model.safetensors", run.model.state_dict())
-    history = "".join(json.dumps(line) + "\n" for line in run.history)
+    save_history(run.history, folder)
     for name, content in {
         "metrics.json": json.dumps(run.metrics, indent=1).encode(),
-        "history.jsonl": history.encode(),
         "README.md": _card(run).encode(),
     }.items():
         replace_file(folder / name, content)
@@ -96,6 +95,12 @@ def save_run(run: Run, folder: Path) -> None:
         "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in hashed},
     }
     replace_file(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+
+
+def save_history(history: list[dict[str, Any]], folder: Path) -> None:
+    """Write all lines of history so far."""
+    text = "".join(json.dumps(line) + "\n" for line in history)
+    replace_file(folder / "history.jsonl", text.encode())
 
 
 def save_snapshot(model: Model, folder: Path, epoch: int) -> None:

@@ -23,6 +23,7 @@ from fivestar.runs.run import (
     begin_run,
     build_model,
     read_begun_run,
+    save_history,
     save_run,
     save_snapshot,
 )
@@ -99,6 +100,8 @@ class Trainer:
             line = self._epoch(step, on_step)
             self.progress.history.append(line)
             self._keep_snapshot()
+            if self.folder is not None:
+                save_history(self.progress.history, self.folder)
             if self._finished() or self.progress.epoch % training.checkpoint_every == 0:
                 self._keep_checkpoint()
             if on_epoch is not None:

@@ -1,0 +1,115 @@
+"""How fast a training step of each model is beside ComplEx at the same dimension, and its memory.
+
+Each model takes steps with softmax over all entities (1-N) and with 64 drawn negatives, in turns
+with ComplEx, in a process of its own; medians of per-window ratios. `peak` is the largest resident
+memory that training added to a process that had imported torch and read the graph.
+
+    FIVESTAR_DATA=... python benchmarks/models.py nell-995-h100 --dim 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+import fivestar
+from fivestar.graph.known_answers import with_reciprocals
+from fivestar.models.registry import MODELS, make_model
+from fivestar.training.queries import Queries
+from fivestar.training.regularizers import REGULARIZERS
+from fivestar.training.sampling import Negatives, SampledLoss, SampledStep
+from fivestar.training.step import Loss, Step
+
+CPU = torch.device("cpu")
+
+
+def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -> Iterator[int]:
+    """Each item is one step taken, as its number of triples."""
+    relations, entities = len(graph.relations), len(graph.entities)
+    generator = torch.Generator().manual_seed(0)
+    model = make_model(name, entities, 2 * relations, dim)
+    model.start(generator)
+    queries = Queries.of(with_reciprocals(graph.train, relations))
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.01, fused=True)
+    step: Step | SampledStep
+    if objective == "softmax":
+        step = Step(model, Loss(REGULARIZERS["n3"], 0.01), rows_at_once=500)
+    else:
+        loss = SampledLoss("negative-sampling", 6.0, 1.0)
+        step = SampledStep(model, loss, Negatives(64, entities))
+    while True:
+        for batch in queries.batches(500, generator, CPU):
+            step.gradients(batch)
+            optimizer.step()
+            yield len(batch.tails)
+
+
+def rate(run: Iterator[int], seconds: float) -> float:
+    """Triples a second, at least one step long."""
+    start, done = time.perf_counter(), 0
+    while True:
+        done += next(run)
+        if time.perf_counter() - start >= seconds:
+            return done / (time.perf_counter() - start)
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, float]:
+    """One model and objective in turns with ComplEx, in this process."""
+    graph = fivestar.read_graph(arguments.graph)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    mine = steps(graph, arguments.one, arguments.dim, arguments.objective)
+    next(mine)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    rival = steps(graph, "complex", arguments.dim, arguments.objective)
+    next(rival)
+    rates = [
+        (rate(mine, arguments.seconds), rate(rival, arguments.seconds))
+        for _ in range(arguments.windows)
+    ]
+    return {
+        "triples_per_second": statistics.median(own for own, _ in rates),
+        "of_complex": statistics.median(own / other for own, other in rates),
+        "peak_megabytes": peak / 1e6,
+    }
+
+
+def main() -> None:
+    """A row for each model and objective."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graph", nargs="?", default="nell-995-h100")
+    parser.add_argument("--dim", type=int, default=100)
+    parser.add_argument("--windows", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--one", choices=sorted(MODELS), help="measure this one, here")
+    parser.add_argument("--objective", choices=["softmax", "negative-sampling"])
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure(arguments)))
+        return
+    print("| model | objective | triples/s | × ComplEx | peak MB |\n|---|---|---|---|---|")
+    for objective in ("softmax", "negative-sampling"):
+        for name in sorted(MODELS):
+            options = ["--one", name, "--objective", objective, *sys.argv[1:]]
+            done = subprocess.run(
+                [sys.executable, __file__, *options], check=True, capture_output=True, text=True
+            )
+            found = json.loads(done.stdout)
+            print(
+                f"| {name} | {objective} | {found['triples_per_second']:,.0f} "
+                f"| {found['of_complex']:.2f} | {found['peak_megabytes']:,.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
