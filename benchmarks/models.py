@@ -24,10 +24,11 @@ import torch
 import fivestar
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.models.registry import MODELS, make_model
+from fivestar.training.objectives import Loss
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.sampling import Negatives, SampledLoss, SampledStep
-from fivestar.training.step import Loss, Step
+from fivestar.training.step import Step
 
 CPU = torch.device("cpu")
 

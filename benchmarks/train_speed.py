@@ -25,9 +25,10 @@ import fivestar
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.registry import make_model
+from fivestar.training.objectives import Loss
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.step import Loss, Step
+from fivestar.training.step import Step
 
 CPU = torch.device("cpu")
 # One call does one step and says how many triples it was.

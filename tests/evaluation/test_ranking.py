@@ -48,6 +48,25 @@ def test_ranks_are_those_of_a_brute_force_search(others, asked, score_bytes, til
         assert ranks.candidates[i] == 1 + len(rivals)
 
 
+@given(FACTS.filter(bool), st.sampled_from([1, 1 << 20]), st.sampled_from([2, 1024]))
+def test_heads_without_reciprocals_are_ranked_by_the_scores_of_triples(asked, score_bytes, tile):
+    model = tied_model(relations=2)
+    triples = Triples.of(asked)
+    ranked = with_reciprocals(triples, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fivestar.evaluation.ranking.TILE", tile)
+        known = KnownAnswers.of(ranked)
+        columns = ranked.heads, ranked.relations, ranked.tails
+        ranks = rank_tails(model, *columns, known, score_bytes)
+    true = set(map(tuple, triples.array.tolist()))
+    for i, (h, r, t) in enumerate(triples.array.tolist(), start=len(triples)):
+        every = torch.arange(6)
+        scores = model.score(every, torch.full((6,), r), torch.full((6,), t)).tolist()
+        rivals = [scores[e] for e in range(6) if e != h and (e, r, t) not in true]
+        assert ranks.optimistic[i] == 1 + sum(s > scores[h] for s in rivals)
+        assert ranks.pessimistic[i] == 1 + sum(s >= scores[h] for s in rivals)
+
+
 def test_a_nan_is_an_error_and_never_a_rank():
     model = tied_model()
     with torch.no_grad():

@@ -90,3 +90,29 @@ def test_gradients_are_those_of_the_loss_written_out(form, name, monkeypatch):
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in {"tucker", "conve"}])
+def test_drawn_heads_without_reciprocals(form):
+    model, other = made(form, relations=2), made(form, relations=2)
+    regularizer, loss = REGULARIZERS["n3"], LOSSES["self-adversarial"]
+    queries = Queries.of(facts(), apart_from=2)
+    batches = queries.batches(100, torch.Generator().manual_seed(0), CPU)
+    batch = next(batch for batch in batches if int(batch.relations[0]) == 2)
+    step = SampledStep(model, loss, Negatives(3, 7), regularizer, 0.1)
+    step.triples_at_once = 5
+    torch.manual_seed(1)
+    found = step.gradients(batch)
+    torch.manual_seed(1)
+    t, h = batch.heads[batch.rows], batch.tails
+    r = torch.zeros_like(t)
+    drawn = Negatives(3, 7).draw(t, r)
+    tail, query = other.candidates()[t], other.query(h, r)
+    wrong = other.query(drawn.flatten(), torch.zeros_like(drawn).flatten()).unflatten(0, (-1, 3))
+    true, few = other.similarity.rows(query, tail), other.similarity.rows(wrong, tail[:, None])
+    sizes = regularizer.query(other, other.entities[h], other.relations[r], query).sum()
+    expected = loss(true, few).mean() + 0.1 * (sizes + regularizer.tail(other, tail)) / len(t)
+    expected.backward()
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)

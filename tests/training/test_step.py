@@ -12,11 +12,11 @@ from tests.models.forms import FORMS, made
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models import similarity
-from fivestar.training import objectives
-from fivestar.training.objectives import OBJECTIVES
+from fivestar.training import head_side, objectives
+from fivestar.training.objectives import OBJECTIVES, Loss
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.step import Loss, Step
+from fivestar.training.step import Step
 
 CPU = torch.device("cpu")
 
@@ -110,3 +110,49 @@ def test_batches_hold_every_triple_once(seed, size):
             strict=True,
         )
     assert sorted(seen) == sorted(map(tuple, triples.array.tolist()))
+
+
+ALONE = [form for form in FORMS if form not in {"tucker", "conve"}]
+
+
+@pytest.mark.parametrize("form", ALONE)
+@pytest.mark.parametrize("regularizer", ["n3", "n3-moved", "none"])
+@pytest.mark.parametrize(("objective", "smoothing"), [("softmax", 0.2), ("bce", 0.1)])
+def test_queries_for_heads_without_reciprocals(
+    form, regularizer, objective, smoothing, monkeypatch
+):
+    for module in (objectives, similarity, head_side):
+        monkeypatch.setattr(module, "TILE", 3)
+    penalty = REGULARIZERS[regularizer]
+    model, other = made(form, relations=2), made(form, relations=2)
+    triples = facts()
+    queries = Queries.of(triples, apart_from=2)
+    batches = list(queries.batches(100, torch.Generator().manual_seed(0), CPU))
+    assert len(batches) == queries.batch_count(100) == 3
+    batch = next(batch for batch in batches if int(batch.relations[0]) == 3)
+    assert (batch.relations == 3).all()
+    loss = Loss(penalty, 0.1, smoothing, OBJECTIVES[objective])
+    found = Step(model, loss, rows_at_once=3).gradients(batch)
+
+    every, relation = torch.arange(7), torch.ones(7, dtype=torch.long)
+    moved = other.query(every, relation)
+    tails = other.candidates()[batch.heads]
+    scores = other.similarity.rows(moved[None], tails[:, None])
+    heads = batch.tails
+    if objective == "softmax":
+        expected = torch.nn.functional.cross_entropy(
+            scores[batch.rows], heads, label_smoothing=smoothing
+        )
+    else:
+        target = torch.full_like(scores, 1 / 7)
+        target[batch.rows, heads] += 1 - smoothing
+        expected = torch.nn.functional.binary_cross_entropy_with_logits(scores, target)
+    if penalty is not None:
+        rows = other.relations[relation[0]].expand(len(heads), -1)
+        sizes = penalty.query(other, other.entities[heads], rows, moved[heads]).sum()
+        sizes = sizes + penalty.tail(other, tails[batch.rows])
+        expected = expected + 0.1 * sizes / len(heads)
+    expected.backward()
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)

@@ -162,8 +162,9 @@ def _with_flags() -> Callable[..., None]:
         for name, field in kind.model_fields.items():
             flag = "model" if (section, name) == ("model", "name") else name
             default = "" if field.default in (None, ()) else f" (default: {field.default})"
+            dashed = flag.replace("_", "-")
             option = typer.Option(
-                f"--{flag.replace('_', '-')}",
+                f"--{dashed}/--no-{dashed}" if field.annotation is bool else f"--{dashed}",
                 help=f"{field.description}{default}",
                 show_default=False,
                 rich_help_panel=f"Settings: {section}",

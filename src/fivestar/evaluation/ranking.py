@@ -75,10 +75,12 @@ def rank_tails(
 ) -> Ranks:
     """The rank of each tail as the answer to its query (head, relation).
 
+    A relation r + R, where the model has only R relations, asks for the heads of (?, r, head).
     `known` must hold the ranked facts themselves; its other answers are left out of the ranking.
     """
-    width = int(relations.max(initial=0)) + 1
-    keys, query_of = np.unique(query_keys(heads, relations, width), return_inverse=True)
+    # Ordered by relation, so that queries for the heads of a relation stand together.
+    width = len(model.entities)
+    keys, query_of = np.unique(query_keys(relations, heads, width), return_inverse=True)
     by_query = np.argsort(query_of, kind="stable")
     pair_start = np.searchsorted(query_of[by_query], np.arange(len(keys) + 1))
     scores = _Scores(model, score_bytes, len(keys))
@@ -86,8 +88,8 @@ def rank_tails(
     for first in range(0, len(keys), scores.rows):
         some = keys[first : first + scores.rows]
         pairs = by_query[pair_start[first] : pair_start[first + len(some)]]
-        hidden_row, hidden = known.of_queries(some // width, some % width)
-        scores.fill(some // width, some % width)
+        hidden_row, hidden = known.of_queries(some % width, some // width)
+        scores.fill(some % width, some // width)
         rows = query_of[pairs] - first
         goal = scores.at(rows, tails[pairs])
         scores.hide(hidden_row, hidden)
@@ -118,10 +120,17 @@ class _Scores:
 
     def fill(self, heads: Numbers, relations: Numbers) -> None:
         """Compute the scores of these queries."""
-        query = self.model.query(self._tensor(heads), self._tensor(relations))
+        given, own = self._tensor(heads), len(self.model.relations)
+        direct = int(np.searchsorted(relations, own))
+        query = self.model.query(given[:direct], self._tensor(relations[:direct]))
+        sides = _groups(relations[direct:], direct)
         for number, tile in enumerate(self.buffer):
-            here = tile[: len(query), : self.entities - number * self.width]
-            self.model.score_tile(query, number * self.width, here)
+            here = tile[: len(given), : self.entities - number * self.width]
+            start = number * self.width
+            if direct:
+                self.model.score_tile(query, start, here[:direct])
+            for relation, some in sides:
+                self.model.score_head_tile(relation - own, given[some], start, here[some])
             # A sum is one quick pass; only if it is odd is each score looked at.
             if not torch.isfinite(here.sum()):
                 refuse_nan(here.cpu().numpy())
@@ -165,3 +174,13 @@ class _Scores:
 
     def _tensor(self, numbers: npt.NDArray[np.integer]) -> torch.Tensor:
         return torch.as_tensor(numbers, device=self.device)
+
+
+def _groups(ordered: Numbers, first: int) -> list[tuple[int, slice]]:
+    """Runs of equal numbers, and where they are, counted from `first`."""
+    numbers, start = np.unique(ordered, return_index=True)
+    ends = np.append(start, len(ordered))[1:]
+    return [
+        (int(number), slice(first + int(a), first + int(b)))
+        for number, a, b in zip(numbers, start, ends, strict=True)
+    ]

@@ -26,6 +26,7 @@ class Evaluation:
     triples: Triples
     head_ranks: Ranks
     tail_ranks: Ranks
+    heads_by: Literal["reciprocal relations", "moving every entity"] = "reciprocal relations"
 
     def figures(self, hits: tuple[int, ...] = HITS) -> dict[str, Any]:
         """Both sides together at the top, each side beside them."""
@@ -35,6 +36,7 @@ class Evaluation:
             "mrr_95": list(mrr_interval(both)),
             "heads": metrics(self.head_ranks, hits),
             "tails": metrics(self.tail_ranks, hits),
+            "heads_by": self.heads_by,
         }
 
     def apart(
@@ -82,7 +84,7 @@ def evaluate(
     known: KnownAnswers | None = None,
     score_bytes: int = SCORE_BYTES,
 ) -> Evaluation:
-    """Rank tails and (through reciprocal relations) heads of these triples, line by line.
+    """Rank tails and heads of these triples, line by line.
 
     Filtered by all splits of the graph and these triples, or by the answers given in `known`.
     """
@@ -92,4 +94,11 @@ def evaluate(
     asked = with_reciprocals(triples, relations)
     ranks = rank_tails(model, asked.heads, asked.relations, asked.tails, known, score_bytes)
     is_tail = np.arange(len(asked)) < len(triples)
-    return Evaluation(triples, head_ranks=ranks.take(~is_tail), tail_ranks=ranks.take(is_tail))
+    return Evaluation(
+        triples,
+        head_ranks=ranks.take(~is_tail),
+        tail_ranks=ranks.take(is_tail),
+        heads_by=(
+            "reciprocal relations" if len(model.relations) > relations else "moving every entity"
+        ),
+    )

@@ -107,6 +107,13 @@ class Model(nn.Module, ABC):
         tiles = list(self.score_tiles(query))
         return torch.cat(tiles, dim=1)
 
+    def score_heads(self, relation: int, tails: Tensor) -> Tensor:
+        """The scores (B, N) of all entities as heads, without a reciprocal relation."""
+        scores = self.entities.new_empty(len(tails), len(self.entities))
+        for start in range(0, len(self.entities), TILE):
+            self.score_head_tile(relation, tails, start, scores[:, start : start + TILE])
+        return scores
+
     def score_tiles(self, query: Tensor, width: int = TILE) -> Iterator[Tensor]:
         """The scores of all entities, tile by tile of candidates."""
         entities = len(self.candidates())
@@ -119,3 +126,12 @@ class Model(nn.Module, ABC):
         """Write the scores of as many entities as `out` has columns, from `start` on."""
         tile = self.candidates().detach()[start : start + out.shape[1]]
         self.similarity.forward(query, tile, out)
+
+    @torch.no_grad()
+    def score_head_tile(self, relation: int, tails: Tensor, start: int, out: Tensor) -> None:
+        """The same with entities as heads of a relation and some tails: each is moved itself."""
+        heads = self.entities[start : start + out.shape[1]]
+        moved = self.transform(heads, self.relations[relation].expand(len(heads), -1))
+        scores = out.new_empty(len(heads), len(tails))
+        self.similarity.forward(moved, self.candidates()[tails], scores)
+        out.copy_(scores.T)

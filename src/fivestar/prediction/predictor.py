@@ -32,7 +32,7 @@ def predict_tails(run: Run, head: str, relation: str, top: int = 10) -> list[Pre
 
 
 def predict_heads(run: Run, relation: str, tail: str, top: int = 10) -> list[Prediction]:
-    """The likeliest heads of (?, relation, tail), asked through the reciprocal relation."""
+    """The likeliest heads of (?, relation, tail)."""
     r, t = run.graph.relations.id_of(relation), run.graph.entities.id_of(tail)
     facts = run.graph.facts
     known = facts.heads[(facts.tails == t) & (facts.relations == r)]
@@ -54,7 +54,11 @@ def predict_relations(run: Run, head: str, tail: str, top: int = 10) -> list[Pre
 
 @torch.no_grad()
 def _scores(run: Run, head: int, relation: int) -> torch.Tensor:
-    return run.model.score_tails(torch.tensor([head]), torch.tensor([relation]))[0]
+    model = run.model
+    own = len(model.relations)
+    if relation >= own:  # a model without reciprocals is asked for the heads of a tail
+        return model.score_heads(relation - own, torch.tensor([head]))[0]
+    return model.score_tails(torch.tensor([head]), torch.tensor([relation]))[0]
 
 
 def _best(

@@ -56,10 +56,11 @@ class Run:
 
 
 def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
-    """The model that these settings describe, for this graph, every relation with a reciprocal."""
+    """The model that these settings describe, for this graph."""
     options = settings.resolved().model.model_dump(exclude_none=True)
     name, dim = options.pop("name"), options.pop("dim")
-    model = make_model(name, len(graph.entities), 2 * len(graph.relations), dim, **options)
+    relations = len(graph.relations) * (2 if settings.training.reciprocals else 1)
+    model = make_model(name, len(graph.entities), relations, dim, **options)
     return model.eval()
 
 

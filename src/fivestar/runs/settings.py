@@ -96,6 +96,10 @@ class TrainingSettings(_Section):
     clip: float = Field(
         0.0, ge=0, description="Largest norm of all gradients together; 0: unbounded."
     )
+    reciprocals: bool = Field(
+        default=True,
+        description="Heads are asked for by a relation of their own, or by moving every entity.",
+    )
     grouping: Literal["queries", "triples"] = Field(
         "queries", description="One row of scores a query, or one a triple (slower, the same)."
     )

@@ -30,12 +30,12 @@ from fivestar.runs.run import (
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.training.budget import make_budget
 from fivestar.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from fivestar.training.objectives import OBJECTIVES
+from fivestar.training.objectives import OBJECTIVES, Loss
 from fivestar.training.precision import products_in, similarity_at
 from fivestar.training.queries import Batch, Queries
 from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.sampling import Negatives, SampledLoss, SampledStep
-from fivestar.training.step import Loss, Step
+from fivestar.training.step import Step
 from fivestar.training.updates import Updates
 
 # Called with one line of history after each epoch.
@@ -67,16 +67,24 @@ class Trainer:
         self.model.start(torch.Generator(self.device).manual_seed(training.seed))
         self.updates = Updates(self.model, training)
         self.budget = make_budget(self.model, 2 * len(graph.facts), training)
+        if self.model.couples_rows and not training.reciprocals:
+            raise SettingsError(
+                f"{settings.model.name} normalises over a batch, so it cannot move every entity by "
+                "itself to ask for heads: train it with reciprocals"
+            )
         if self.model.couples_rows and self.budget.rows < min(training.batch, len(graph.train)):
             raise SettingsError(
                 f"{settings.model.name} normalises over a batch, so a batch cannot be done in "
                 f"parts: give more memory or a batch of at most {self.budget.rows}"
             )
         self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
+        relations = len(graph.relations)
         self.queries = Queries.of(
-            with_reciprocals(graph.train, len(graph.relations)), training.grouping
+            with_reciprocals(graph.train, relations),
+            training.grouping,
+            None if training.reciprocals else relations,
         )
-        self.steps = -(-len(self.queries) // training.batch)  # an epoch
+        self.steps = self.queries.batch_count(training.batch)  # an epoch
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
         self._known: KnownAnswers | None = None

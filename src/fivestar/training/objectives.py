@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from fivestar.models.similarity import TILE, Similarity
+from fivestar.training.regularizers import Regularizer
 
 # Scores are taken times log₂ e, since powers of 2 are computed twice as fast as powers of e.
 _LOG2E = 1 / math.log(2)
@@ -171,3 +173,13 @@ OBJECTIVES = {
     "softmax": Objective(log_partition, _mean_of_triples),
     "bce": Objective(log_odds, _mean_of_cells),
 }
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is minimised: an objective, and the mean over triples of λ · penalty (λ is `reg`)."""
+
+    regularizer: Regularizer | None = None
+    reg: float = 0.0
+    label_smoothing: float = 0.0
+    objective: Objective = OBJECTIVES["softmax"]

@@ -52,13 +52,17 @@ class Queries:
     relations: Ids
     start: npt.NDArray[np.int64]
     tails: Ids
+    # Relations from here on ask for heads and have no row of their own in the model.
+    apart_from: int | None = None
 
     @classmethod
-    def of(cls, triples: Triples, grouping: Grouping = "queries") -> Queries:
+    def of(
+        cls, triples: Triples, grouping: Grouping = "queries", apart_from: int | None = None
+    ) -> Queries:
         """Equal queries once, or ("triples") each triple as a query of its own."""
         if grouping == "triples":
             start = np.arange(len(triples) + 1, dtype=np.int64)
-            return cls(triples.heads, triples.relations, start, triples.tails)
+            return cls(triples.heads, triples.relations, start, triples.tails, apart_from)
         keys = query_keys(
             triples.heads, triples.relations, int(triples.relations.max(initial=0)) + 1
         )
@@ -69,6 +73,7 @@ class Queries:
             triples.relations[order][first],
             np.append(first, len(order)).astype(np.int64),
             triples.tails[order],
+            apart_from,
         )
 
     def __len__(self) -> int:
@@ -79,8 +84,29 @@ class Queries:
     ) -> Iterator[Batch]:
         """Every query once, in random order; `skip` leaves out that many batches."""
         order = torch.randperm(len(self), generator=generator).numpy()
-        for first in range(skip * size, len(order), size):
-            yield self.batch(order[first : first + size], device)
+        if self.apart_from is None:
+            chosen = [order[first : first + size] for first in range(0, len(order), size)]
+        else:
+            # One batch holds queries for tails, or for heads of one relation.
+            group = np.where(self.relations < self.apart_from, -1, self.relations)[order]
+            together = np.argsort(group, kind="stable")
+            first_of = np.flatnonzero(np.diff(group[together], prepend=-2))
+            chosen = [
+                order[part[first : first + size]]
+                for part in np.split(together, first_of[1:])
+                for first in range(0, len(part), size)
+            ]
+            mixed = torch.randperm(len(chosen), generator=generator).tolist()
+            chosen = [chosen[number] for number in mixed]
+        for some in chosen[skip:]:
+            yield self.batch(some, device)
+
+    def batch_count(self, size: int) -> int:
+        """How many batches there are."""
+        if self.apart_from is None:
+            return -(-len(self) // size)
+        group = np.where(self.relations < self.apart_from, -1, self.relations)
+        return int((-(-np.unique(group, return_counts=True)[1] // size)).sum())
 
     def batch(self, chosen: npt.NDArray[np.integer], device: torch.device) -> Batch:
         """These queries."""

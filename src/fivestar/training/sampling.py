@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid, softplus
 from fivestar.graph.known_answers import query_keys
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.training.head_side import asks_for_heads
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.step import gradient_of
@@ -114,6 +115,8 @@ class SampledStep:
         """The loss of the batch; its gradients replace those in the model's tables."""
         for parameter in self.model.parameters():
             gradient_of(parameter).zero_()
+        if asks_for_heads(self.model, batch):
+            return self._heads(batch)
         model, triples = self.model, len(batch.tails)
         heads, relations = batch.heads[batch.rows], batch.relations[batch.rows]
         head = model.entities.detach()[heads].requires_grad_()
@@ -136,6 +139,37 @@ class SampledStep:
         gradient_of(model.entities).index_add_(0, heads, gradient_of(head))
         gradient_of(model.relations).index_add_(0, relations, gradient_of(relation))
         return torch.stack([value.detach() for value in values]).sum()
+
+    def _heads(self, batch: Batch) -> Tensor:
+        """Queries for heads: the true one and the drawn ones are all moved by the relation."""
+        model, triples = self.model, len(batch.tails)
+        given, relations = batch.heads[batch.rows], batch.relations[batch.rows]
+        columns = torch.cat([batch.tails[:, None], self.negatives.draw(given, relations)], dim=1)
+        entities = gradient_of(model.entities)
+        values = []
+        for first in range(0, triples, self.triples_at_once):
+            some = slice(first, first + self.triples_at_once)
+            number = relations[some, None].expand_as(columns[some]) - len(model.relations)
+            head = model.entities.detach()[columns[some]].requires_grad_()
+            relation = model.relations.detach()[number].requires_grad_()
+            tail = model.candidate_part(model.entities.detach())[given[some]].requires_grad_()
+            query = model.transform(head.flatten(0, 1), relation.flatten(0, 1))
+            query = query.unflatten(0, head.shape[:2])  # type: ignore[no-untyped-call]
+            scores = model.similarity.rows(query, tail[:, None])
+            value = self.loss(scores[:, 0], scores[:, 1:]).sum() / triples
+            if self.regularizer is not None:
+                sizes = self.regularizer.query(model, head[:, 0], relation[:, 0], query[:, 0]).sum()
+                sizes = sizes + self.regularizer.tail(model, tail)
+                value = value + sizes * (self.reg / triples)
+            torch.autograd.backward([value])
+            for ids, leaf, into in (
+                (columns[some], head, entities),
+                (number, relation, gradient_of(model.relations)),
+            ):
+                into.index_add_(0, ids.reshape(-1), gradient_of(leaf).flatten(0, 1))
+            model.candidate_part(entities).index_add_(0, given[some], gradient_of(tail))
+            values.append(value.detach())
+        return torch.stack(values).sum()
 
     def _compare(self, query: Tensor, columns: Tensor, triples: int) -> tuple[Tensor, Tensor]:
         """The loss of some queries with the true tail and the drawn ones, its gradient by them."""

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from fivestar.models.base import Model
 from fivestar.models.similarity import Similarity
-from fivestar.training.objectives import OBJECTIVES, Objective, Shares, Whole, Workspace
+from fivestar.training.head_side import HeadSide, asks_for_heads
+from fivestar.training.objectives import Loss, Shares, Whole, Workspace
 from fivestar.training.queries import Batch
-from fivestar.training.regularizers import Regularizer
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What is minimised: an objective, and the mean over triples of λ · penalty (λ is `reg`)."""
-
-    regularizer: Regularizer | None = None
-    reg: float = 0.0
-    label_smoothing: float = 0.0
-    objective: Objective = OBJECTIVES["softmax"]
 
 
 class Step:
@@ -48,8 +36,14 @@ class Step:
         for parameter in self.model.parameters():
             gradient_of(parameter).zero_()
         whole = Whole(len(batch.heads), len(batch.tails), len(self.model.entities))
+        add = self._add_heads if asks_for_heads(self.model, batch) else self._add
         parts = batch.parts(self.workspace.rows)
-        return torch.stack([self._add(part, whole) for part in parts]).sum()
+        return torch.stack([add(part, whole) for part in parts]).sum()
+
+    def _add_heads(self, batch: Batch, whole: Whole) -> Tensor:
+        side = HeadSide(self.model, self.loss, self.similarity, self.workspace)
+        tables = self.model.entities, self.model.relations
+        return side.add(batch, whole, *(gradient_of(table) for table in tables))
 
     def _add(self, batch: Batch, whole: Whole) -> Tensor:
         """The loss of one part of a batch; adds its gradients."""
