@@ -70,7 +70,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     mine = steps(graph, arguments.one, arguments.dim, arguments.objective)
     next(mine)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(x.split()[1]) * 1024 for x in status if x.startswith("VmHWM")) - before
     rival = steps(graph, "complex", arguments.dim, arguments.objective)
     next(rival)
     rates = [

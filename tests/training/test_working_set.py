@@ -20,7 +20,10 @@ def resident():
 before = resident()
 training = {"batch": 5000, "epochs": 1, "checkpoint_minutes": 1e-9, **json.loads(sys.argv[1])}
 fivestar.train(graph, {"model": {"dim": 200}, "training": training}, sys.argv[2])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+# Not ru_maxrss: that counts what the process that began this one had, too.
+status = Path("/proc/self/status").read_text().splitlines()
+peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+print(peak - before)
 """
 
 
