@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
+from peak_memory import forget_peak, peak, resident
 
 import fivestar
 from fivestar.graph.known_answers import with_reciprocals
@@ -66,12 +65,11 @@ def rate(run: Iterator[int], seconds: float) -> float:
 def measure(arguments: argparse.Namespace) -> dict[str, float]:
     """One model and objective in turns with ComplEx, in this process."""
     graph = fivestar.read_graph(arguments.graph)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    forget_peak()
+    before = resident()
     mine = steps(graph, arguments.one, arguments.dim, arguments.objective)
     next(mine)
-    status = Path("/proc/self/status").read_text().splitlines()
-    peak = next(int(x.split()[1]) * 1024 for x in status if x.startswith("VmHWM")) - before
+    most = peak() - before
     rival = steps(graph, "complex", arguments.dim, arguments.objective)
     next(rival)
     rates = [
@@ -81,7 +79,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
     return {
         "triples_per_second": statistics.median(own for own, _ in rates),
         "of_complex": statistics.median(own / other for own, other in rates),
-        "peak_megabytes": peak / 1e6,
+        "peak_megabytes": most / 1e6,
     }
 
 

@@ -16,47 +16,18 @@ import json
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import torch
+from peak_memory import forget_peak, peak, resident
 
 import fivestar
 from fivestar.evaluation.report import evaluate
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.models.registry import make_model
 from fivestar.training.queries import Queries
-
-
-class PeakMemory:
-    """The largest resident memory while it is open, less what there was before, in MB."""
-
-    def __enter__(self) -> PeakMemory:
-        self._before = self._now()
-        self._peak = self._before
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, e: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join()
-        self.megabytes = (max(self._peak, self._now()) - self._before) / 1e6
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.005):
-            self._peak = max(self._peak, self._now())
-
-    @staticmethod
-    def _now() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def ours(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
@@ -113,11 +84,11 @@ def measure(name: str, contestant: str, dim: int) -> dict[str, float]:
     """Seconds and peak memory of one ranking in this process."""
     torch.mm(torch.randn(500, 500), torch.randn(500, 500))  # its threads and buffers exist
     rank = CONTESTANTS[contestant](fivestar.read_graph(name), dim)
-    with PeakMemory() as memory:
-        start = time.perf_counter()
-        figures = rank()
-        seconds = time.perf_counter() - start
-    return {"seconds": seconds, "megabytes": memory.megabytes, "mrr": figures["mrr"]}
+    forget_peak()
+    before, start = resident(), time.perf_counter()
+    figures = rank()
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "megabytes": (peak() - before) / 1e6, "mrr": figures["mrr"]}
 
 
 def compare(name: str, dim: int, rounds: int) -> None:
@@ -132,10 +103,10 @@ def compare(name: str, dim: int, rounds: int) -> None:
     for contestant, measured in found.items():
         seconds = [one["seconds"] for one in measured]
         ratio = statistics.median(b / a for a, b in zip(mine, seconds, strict=True))
-        peak = statistics.median(one["megabytes"] for one in measured)
+        most = statistics.median(one["megabytes"] for one in measured)
         print(
             f"| {name} d={dim} | {contestant} | {statistics.median(seconds):.2f} | {ratio:.2f} "
-            f"| {peak:,.0f} |",
+            f"| {most:,.0f} |",
             flush=True,
         )
 

@@ -9,26 +9,15 @@ reading the graph. Training includes a validation and the writing and reading of
 from __future__ import annotations
 
 import argparse
-import resource
 import tempfile
 import time
 from pathlib import Path
 
 import torch  # noqa: F401  (what it takes is no part of the working set)
+from peak_memory import forget_peak, peak, resident
 
 import fivestar
 from fivestar.runs.sizes import bytes_of, written
-
-
-def resident() -> int:
-    """The resident memory now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def peak() -> int:
-    """The largest resident memory so far."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 
 
 def main() -> None:
@@ -42,7 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
     graph = fivestar.read_graph(arguments.graph)
     graph.facts  # noqa: B018  (part of having read the graph)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    forget_peak()
     before = resident()
     settings = {
         "model": {"dim": arguments.dim},

@@ -5,6 +5,10 @@ Each message says what is wrong, where, and what to do about it::
     FivestarError
     ├── SettingsError          an option has a value that cannot be used
     ├── OutputError            something cannot be written where it should go
+    ├── Diverged               training has produced something that is not a number
+    ├── NonFiniteScore         a score is not a number, so no rank can be given
+    ├── DamagedRun             the folder of a run is not what its manifest says
+    ├── DamagedCheckpoint      a checkpoint cannot be resumed from
     └── GraphError             a graph cannot be used as asked
         ├── SourceNotFound     no such file, folder or known graph
         ├── BadSource          a file, folder or table as a whole cannot be read
@@ -29,6 +33,22 @@ class SettingsError(FivestarError, ValueError):
 
 class OutputError(FivestarError):
     """Something cannot be written where it should go."""
+
+
+class Diverged(FivestarError):  # noqa: N818
+    """Training has produced something that is not a number."""
+
+
+class NonFiniteScore(FivestarError):  # noqa: N818
+    """A score is not a number, so no rank can be given."""
+
+
+class DamagedRun(FivestarError):  # noqa: N818
+    """The folder of a run is not what its manifest says."""
+
+
+class DamagedCheckpoint(FivestarError):  # noqa: N818
+    """A checkpoint cannot be resumed from."""
 
 
 class GraphError(FivestarError):

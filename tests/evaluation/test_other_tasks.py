@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.test_ranking import tied_model
+from tests.graphs import people_graph
 
 import fivestar
 from fivestar.errors import SettingsError
@@ -62,9 +63,7 @@ def test_average_precision_by_definition(rows):
 
 @pytest.fixture(scope="module")
 def graph():
-    people = [(f"p{i}", "lives_in", f"c{i % 7}") for i in range(60)]
-    knows = [(f"p{i}", "knows", f"p{(i + 7) % 60}") for i in range(60)]
-    return fivestar.split_graph(fivestar.read_graph(people + knows), valid=0.15, test=0.15)
+    return people_graph(valid=0.15, test=0.15)
 
 
 def test_false_triples_are_no_facts_and_differ_in_one_place(graph):

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fivestar.errors import NonFiniteScore
 from fivestar.evaluation.metrics import metrics, mrr_interval
-from fivestar.evaluation.ranking import NonFiniteScore, Ranks, rank_tails
+from fivestar.evaluation.ranking import Ranks, rank_tails
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.registry import make_model

@@ -1,20 +1,28 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
+from tests.graphs import people_graph
 
 import fivestar
-from fivestar.errors import FivestarError, OutputError, SettingsError, SourceNotFound
+from fivestar.errors import (
+    DamagedCheckpoint,
+    DamagedRun,
+    Diverged,
+    FivestarError,
+    OutputError,
+    SettingsError,
+    SourceNotFound,
+)
 from fivestar.evaluation.report import evaluate
 from fivestar.models.registry import MODELS
-from fivestar.runs.run import DamagedRun
 from fivestar.runs.settings import make_settings
 from fivestar.training.budget import make_budget
-from fivestar.training.checkpoint import DamagedCheckpoint
-from fivestar.training.loop import Diverged
 from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
@@ -29,10 +37,7 @@ def small(**training):
 
 @pytest.fixture(scope="module")
 def graph():
-    """A small graph with a pattern: people, their countries, and who knows whom."""
-    people = [(f"p{i}", "lives_in", f"c{i % 7}") for i in range(60)]
-    knows = [(f"p{i}", "knows", f"p{(i + 7) % 60}") for i in range(60)]
-    return fivestar.split_graph(fivestar.read_graph(people + knows), valid=0.1, test=0.1)
+    return people_graph()
 
 
 def tables(run):
@@ -180,13 +185,43 @@ def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path,
     assert found.figures() == run.metrics["valid"]
 
 
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"negatives": 9}, "negatives does nothing with the objective softmax"),
+        ({"negatives_from": "unknown"}, "belongs to negative-sampling and margin"),
+        ({"margin": 1.0}, "margin does nothing"),
+        ({"objective": "margin", "adversarial": 1.0}, "it belongs to negative-sampling"),
+        ({"objective": "margin", "label_smoothing": 0.1}, "it belongs to softmax and bce"),
+        ({"objective": "margin", "memory": "1GiB"}, "memory does nothing"),
+        ({"objective": "margin", "precision": "tf32"}, "precision does nothing"),
+        ({"reciprocals": False, "memory": "1GiB"}, "only with reciprocals"),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused(graph, training, message):
+    assert message in _refusal(graph, small(**training))
+
+
+def test_an_option_of_the_model_that_would_do_nothing_is_refused(graph):
+    for model, message in (
+        ({"norm": "l1"}, "use score distance"),
+        ({"denominator": "phase", "epsilon": 0.1}, "only denominator mobius"),
+    ):
+        assert message in _refusal(graph, {"model": {"dim": 6, **model}})
+
+
+def test_a_graph_without_training_triples_is_refused(graph):
+    empty = dataclasses.replace(graph, train=graph.train.take(np.zeros(len(graph.train), bool)))
+    assert "no training triples" in _refusal(empty, SMALL)
+
+
 def test_bce_is_refused_triple_by_triple(graph):
     assert "use grouping queries" in _refusal(graph, small(objective="bce", grouping="triples"))
 
 
 def test_a_model_that_normalises_over_a_batch_is_not_done_in_parts(graph):
     settings = {"model": {"name": "tucker", "dim": 6}, "training": {"batch": 90}}
-    settings["training"]["memory"] = "98_400KiB".replace("_", "")
+    settings["training"]["memory"] = "98400KiB"
     assert "cannot be done in parts" in _refusal(graph, settings)
 
 

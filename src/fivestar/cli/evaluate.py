@@ -150,7 +150,7 @@ def _show(figures: dict[str, Any], by: str | None, hits: tuple[int, ...]) -> Non
     out.print(
         f"MRR {figures['mrr']:.4f} (95 % interval {low:.4f} to {high:.4f}); ties: "
         f"{figures['mrr_optimistic']:.4f} if won, {figures['mrr_pessimistic']:.4f} if lost; "
-        f"adjusted mean rank index {figures['amri']:.4f}"
+        f"adjusted mean rank index {figures['amri']:.4f}; heads by {figures['heads_by']}"
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fivestar.errors import FivestarError
+from fivestar.errors import NonFiniteScore
 from fivestar.graph.known_answers import KnownAnswers, query_keys
 from fivestar.models.base import Model
 from fivestar.models.similarity import TILE
@@ -21,10 +21,6 @@ from fivestar.models.similarity import TILE
 Numbers = npt.NDArray[np.int64]
 # Bytes of scores held at once unless a budget says otherwise.
 SCORE_BYTES = 64 << 20
-
-
-class NonFiniteScore(FivestarError):  # noqa: N818
-    """A score is not a number, so no rank can be given."""
 
 
 @dataclass(frozen=True)

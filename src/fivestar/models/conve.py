@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from fivestar.models.base import Model
 from fivestar.models.layers import normalised, start_linear, start_normal
-from fivestar.models.similarity import Biased, InnerProduct
+from fivestar.models.similarity import InnerProduct
+from fivestar.models.similarity_wrappers import Biased
 
 _CHANNELS = 32
 _KERNEL = 3

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from fivestar.errors import SettingsError
 from fivestar.geometry.complex_pairs import conjugate, from_row, squared_modulus, to_row
 from fivestar.geometry.moebius import (
     Matrix,
@@ -35,6 +36,7 @@ Score = Literal["inner", "distance"]
 Norm = Literal["l1", "l2", "modulus"]
 Start = Literal["small", "identity"]
 
+_EPSILON = 1e-6
 _DISTANCES: dict[str, type[Similarity]] = {
     "l1": AbsoluteSum,
     "l2": EuclideanDistance,
@@ -62,7 +64,7 @@ class FiveStarE(Model):
         score: Score = "inner",
         norm: Norm = "l2",
         start: Start = "identity",
-        epsilon: float = 1e-6,
+        epsilon: float = _EPSILON,
     ) -> None:
         similarity = InnerProduct() if score == "inner" else _DISTANCES[norm]()
         super().__init__(entities, relations, 2 * dim, 8 * dim, similarity)
@@ -78,6 +80,10 @@ class FiveStarE(Model):
         found = super().options(given)
         if found["denominator"] == "phase" and "start" not in given:
             found["start"] = "small"
+        if found["score"] == "inner" and found["norm"] != "l2":
+            raise SettingsError("norm is that of the distance; use score distance with it")
+        if found["denominator"] != "mobius" and found["epsilon"] != _EPSILON:
+            raise SettingsError("epsilon softens the pole, which only denominator mobius has")
         return found
 
     def start(self, generator: torch.Generator) -> None:

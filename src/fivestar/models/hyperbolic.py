@@ -6,52 +6,8 @@ import torch
 from torch import Tensor
 
 from fivestar.geometry.poincare_ball import exp0, inside, lengths_of_sum, log0, squared_distance
-from fivestar.models.base import SMALL, Model
-from fivestar.models.similarity import Biased, Similarity
-
-
-class MuRP(Model):
-    """s = −d(exp(R ∘ log h), t ⊕ r)² + b_h + b_t on the ball (Balažević et al., NeurIPS 2019).
-
-    d + 2 reals an entity ([t | b_t | b_h]) and 2d a relation ([R | r]). The relation moves the
-    tail, so the comparison itself knows it; hyperbolic translation and a stretch of tangent
-    vectors. Made for hierarchies.
-    """
-
-    def __init__(self, entities: int, relations: int, dim: int) -> None:
-        super().__init__(entities, relations, dim + 2, 2 * dim, Biased(ShiftedBallDistance()))
-
-    def start(self, generator: torch.Generator) -> None:
-        """Normal × 1e-3, R uniform in ±1, no biases, as published."""
-        with torch.no_grad():
-            self.entities.normal_(generator=generator).mul_(SMALL)
-            self.entities[:, -2:] = 0
-            stretch, shift = self.relations.chunk(2, dim=1)
-            stretch.uniform_(-1, 1, generator=generator)
-            shift.normal_(generator=generator).mul_(SMALL)
-
-    def transform(self, head: Tensor, relation: Tensor) -> Tensor:
-        """[exp(R ∘ log h) | r | b_h]."""
-        stretch, shift = relation.chunk(2, dim=-1)
-        moved = inside(exp0(stretch * log0(inside(head[..., :-2]))))
-        return torch.cat([moved, inside(shift), head[..., -1:]], dim=-1)
-
-    def candidate_part(self, table: Tensor) -> Tensor:
-        """[t | b_t]."""
-        return table[:, :-1]
-
-    def on_balls(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
-        """The columns of the tables that are points of a ball."""
-        return entities[:, :-2], relations.chunk(2, dim=1)[1]
-
-    def head_sizes(self, head: Tensor) -> Tensor:
-        """Squares, without the biases."""
-        return head[..., :-2].square()
-
-    def point_sizes(self, points: Tensor) -> Tensor:
-        """Squares, without the bias (and, of a query, without the shift)."""
-        dim = self.entities.shape[1] - 2
-        return points[..., :dim].square()
+from fivestar.models.similarity import Similarity
+from fivestar.models.translation import MuRE
 
 
 class ShiftedBallDistance(Similarity):
@@ -96,6 +52,32 @@ class ShiftedBallDistance(Similarity):
             r.square().sum(dim=-1),
             (x * r).sum(dim=-1),
         )
+
+
+class MuRP(MuRE):
+    """s = −d(exp(R ∘ log h), t ⊕ r)² + b_h + b_t on the ball (Balažević et al., NeurIPS 2019).
+
+    MuRE with its points on a Poincaré ball: d + 2 reals an entity ([t | b_t | b_h]) and 2d a
+    relation ([R | r]). The relation moves the tail, so the comparison itself knows it; hyperbolic
+    translation and a stretch of tangent vectors. Made for hierarchies.
+    """
+
+    comparison = ShiftedBallDistance
+
+    def transform(self, head: Tensor, relation: Tensor) -> Tensor:
+        """[exp(R ∘ log h) | r | b_h]."""
+        stretch, shift = relation.chunk(2, dim=-1)
+        moved = inside(exp0(stretch * log0(inside(head[..., :-2]))))
+        return torch.cat([moved, inside(shift), head[..., -1:]], dim=-1)
+
+    def on_balls(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
+        """The columns of the tables that are points of a ball."""
+        return entities[:, :-2], relations.chunk(2, dim=1)[1]
+
+    def point_sizes(self, points: Tensor) -> Tensor:
+        """Squares, without the bias (and, of a query, without the shift)."""
+        dim = self.entities.shape[1] - 2
+        return points[..., :dim].square()
 
 
 def _products(query: Tensor, candidates: Tensor) -> tuple[Tensor, ...]:

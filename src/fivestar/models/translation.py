@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from fivestar.models.base import SMALL, Model
 from fivestar.models.distances import AbsoluteSum
-from fivestar.models.similarity import Biased, EuclideanDistance, SquaredDistance
+from fivestar.models.similarity import EuclideanDistance, Similarity, SquaredDistance
+from fivestar.models.similarity_wrappers import Biased
 
 
 class TransE(Model):
@@ -45,8 +46,10 @@ class MuRE(Model):
     reflection where Rᵢ < 0.
     """
 
+    comparison: ClassVar[type[Similarity]] = SquaredDistance
+
     def __init__(self, entities: int, relations: int, dim: int) -> None:
-        super().__init__(entities, relations, dim + 2, 2 * dim, Biased(SquaredDistance()))
+        super().__init__(entities, relations, dim + 2, 2 * dim, Biased(self.comparison()))
 
     def start(self, generator: torch.Generator) -> None:
         """Normal × 1e-3, R uniform in ±1, no biases, as published."""

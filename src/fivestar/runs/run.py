@@ -22,7 +22,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load
 
-from fivestar.errors import FivestarError, SourceNotFound
+from fivestar.errors import DamagedRun, SourceNotFound
 from fivestar.graph.folders import new_folder, replace_file
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.storage import load_graph, save_graph
@@ -38,10 +38,6 @@ SNAPSHOTS = "snapshots"
 FORMAT = "fivestar-run"
 VERSION = 1
 _HITS = ("hits@1", "hits@3", "hits@10")
-
-
-class DamagedRun(FivestarError):  # noqa: N818
-    """The folder of a run is not what its manifest says."""
 
 
 @dataclass(frozen=True)

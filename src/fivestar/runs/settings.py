@@ -15,6 +15,18 @@ from fivestar.runs.sizes import bytes_of
 from fivestar.spelling import nearest
 
 _LARGEST_FILE = 1 << 20
+_OVER_ALL = ("softmax", "bce")
+_OVER_DRAWN = ("negative-sampling", "margin")
+# Settings that mean something for some objectives only.
+_ONLY_FOR: dict[str, tuple[str, ...]] = {
+    "label_smoothing": _OVER_ALL,
+    "memory": _OVER_ALL,
+    "precision": _OVER_ALL,
+    "negatives": _OVER_DRAWN,
+    "negatives_from": _OVER_DRAWN,
+    "margin": _OVER_DRAWN,
+    "adversarial": ("negative-sampling",),
+}
 
 
 class _Section(BaseModel):
@@ -127,6 +139,15 @@ class TrainingSettings(_Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> TrainingSettings:
+        for name, objectives in _ONLY_FOR.items():
+            changed = getattr(self, name) != type(self).model_fields[name].default
+            if changed and self.objective not in objectives:
+                raise SettingsError(
+                    f"{name.replace('_', '-')} does nothing with the objective {self.objective}; "
+                    f"it belongs to {' and '.join(objectives)}"
+                )
+        if self.memory and not self.reciprocals:
+            raise SettingsError("memory can be bounded only with reciprocals; leave it out")
         if self.objective == "bce" and self.grouping == "triples":
             raise SettingsError(
                 "bce must know all answers of a query, or it takes true ones for false; "
@@ -196,8 +217,9 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
         return Settings(**sections).resolved()
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']} "
-            f"(not {problem['input']!r})"
+            f"{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']}"
+            # Of a whole section, the message itself says what is wrong in it.
+            + ("" if isinstance(problem["input"], Mapping) else f" (not {problem['input']!r})")
             for problem in error.errors()
         ]
         raise SettingsError(f"{where}: " + "; ".join(problems)) from None

@@ -28,8 +28,7 @@ def written(count: int) -> str:
     >>> written(3 << 29)
     '1.5 GiB'
     """
-    for unit in ("TiB", "GiB", "MiB", "KiB"):
-        size = 1024 ** {"K": 1, "M": 2, "G": 3, "T": 4}[unit[0]]
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
+    for unit, power in reversed(_UNITS.items()):
+        if power and count >= 1024**power:
+            return f"{count / 1024**power:.3g} {unit}iB"
     return f"{count} bytes"

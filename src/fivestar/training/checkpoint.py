@@ -16,13 +16,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from fivestar.errors import FivestarError
+from fivestar.errors import DamagedCheckpoint
 from fivestar.models.base import Model
 from fivestar.runs.tensors import write_tensors
-
-
-class DamagedCheckpoint(FivestarError):  # noqa: N818
-    """A checkpoint cannot be used."""
 
 
 @dataclass

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from fivestar.models.base import Model
-from fivestar.models.similarity import TILE, Similarity, Swapped
+from fivestar.models.similarity import TILE, Similarity
+from fivestar.models.similarity_wrappers import Swapped
 from fivestar.training.objectives import Loss, Whole, Workspace
 from fivestar.training.queries import Batch
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fivestar.errors import FivestarError, SettingsError
+from fivestar.errors import Diverged, SettingsError
 from fivestar.evaluation.report import evaluate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
@@ -44,10 +44,6 @@ Callback = Callable[[dict[str, Any]], None]
 StepCallback = Callable[[float], None]
 
 
-class Diverged(FivestarError):  # noqa: N818
-    """Training has produced something that is not a number."""
-
-
 class Trainer:
     """One run of training; `folder`, if given, holds its checkpoint and snapshots."""
 
@@ -58,6 +54,8 @@ class Trainer:
         self.settings = settings = settings.resolved()
         self.folder = folder
         self.training = training = settings.training
+        if not len(graph.train):
+            raise SettingsError(f"{graph.name} has no training triples; give a graph with some")
         if training.snapshot_epochs and folder is None:
             raise SettingsError("snapshot-epochs needs a folder for the run; give out")
         if training.threads:
@@ -120,21 +118,23 @@ class Trainer:
 
     def _step(self) -> Step | SampledStep:
         training, regularizer = self.training, REGULARIZERS[self.training.regularizer]
-        if training.objective in {"negative-sampling", "margin"}:
-            known = None
-            if training.negatives_from == "unknown":
-                known = with_reciprocals(self.graph.train, len(self.graph.relations))
-            return SampledStep(
-                self.model,
-                SampledLoss(training.objective, training.margin, training.adversarial),
-                Negatives(training.negatives, len(self.graph.entities), known),
-                regularizer,
-                training.reg,
-            )
-        objective = OBJECTIVES[training.objective]
-        loss = Loss(regularizer, training.reg, training.label_smoothing, objective)
-        rows = min(self.budget.rows, len(self.queries))
-        return Step(self.model, loss, rows, self.budget.pairs, self.similarity)
+        match training.objective:
+            case "softmax" | "bce" as name:
+                smoothing = training.label_smoothing
+                loss = Loss(regularizer, training.reg, smoothing, OBJECTIVES[name])
+                rows = min(self.budget.rows, len(self.queries))
+                return Step(self.model, loss, rows, self.budget.pairs, self.similarity)
+            case "negative-sampling" | "margin" as kind:
+                known = None
+                if training.negatives_from == "unknown":
+                    known = with_reciprocals(self.graph.train, len(self.graph.relations))
+                return SampledStep(
+                    self.model,
+                    SampledLoss(kind, training.margin, training.adversarial),
+                    Negatives(training.negatives, len(self.graph.entities), known),
+                    regularizer,
+                    training.reg,
+                )
 
     def _out_of_time(self) -> bool:
         limit = self.training.max_minutes

@@ -13,7 +13,7 @@ from fivestar.training.queries import Batch
 
 
 class Step:
-    """Softmax over all entities, for one model, in parts that bound its memory."""
+    """An objective over all entities, for one model, in parts that bound its memory."""
 
     def __init__(
         self,
