@@ -56,6 +56,11 @@ class Model(nn.Module, ABC):
                 table.normal_(generator=generator).mul_(SMALL)
 
     @property
+    def scratch(self) -> int:
+        """About how many numbers a query takes in training besides its row of scores (measured)."""
+        return 64 * max(self.entities.shape[1], self.relations.shape[1] // 4)
+
+    @property
     def couples_rows(self) -> bool:
         """Whether in training a query depends on the others of its batch."""
         return any(isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for m in self.modules())

@@ -53,6 +53,11 @@ class ConvE(Model):
         for layer in (self.convolution, self.dense):
             start_linear(layer.weight, layer.bias, generator)
 
+    @property
+    def scratch(self) -> int:
+        """The feature maps after each layer, and their gradients."""
+        return super().scratch + 16 * self.dense.in_features
+
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The network, and a bias of 0."""
         pictures = [x.reshape(-1, 1, self.height, self.width) for x in (head[..., :-1], relation)]

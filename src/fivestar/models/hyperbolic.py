@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fivestar.geometry.poincare_ball import exp0, inside, lengths_of_sum, log0, squared_distance
-from fivestar.models.similarity import Similarity
+from fivestar.models.similarity import TILE, Similarity
 from fivestar.models.translation import MuRE
 
 
@@ -63,6 +63,11 @@ class MuRP(MuRE):
     """
 
     comparison = ShiftedBallDistance
+
+    @property
+    def scratch(self) -> int:
+        """What autograd holds of a tile."""
+        return super().scratch + 48 * TILE
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """[exp(R ∘ log h) | r | b_h]."""

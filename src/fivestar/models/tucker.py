@@ -46,6 +46,11 @@ class TuckER(Model):
         with torch.no_grad():
             self.core.uniform_(-1, 1, generator=generator)
 
+    @property
+    def scratch(self) -> int:
+        """The matrix of a relation, what dropout makes of it, and their gradients."""
+        return super().scratch + 8 * self.entities.shape[1] ** 2
+
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The product hᵀ (W ×₂ r)."""
         dim = head.shape[-1]

@@ -16,8 +16,7 @@ from fivestar.runs.sizes import bytes_of, written
 
 # Copies of the tables that an update rule keeps.
 _MOMENTS = {"adagrad": 1, "adam": 2, "sgd": 0, "riemannian-sgd": 1}
-# Measured: numbers × width that autograd holds at once for a query and for a true tail.
-_QUERY_COPIES = 64
+# Measured: numbers × width that a true tail takes.
 _PAIR_COPIES = 16
 _FLOAT = 4
 
@@ -34,12 +33,11 @@ def make_budget(model: Model, facts: int, training: TrainingSettings) -> Budget:
     """The largest parts that keep within `memory`, or whole batches if that is not set."""
     if training.memory is None:
         return Budget(training.batch, 1 << 14, SCORE_BYTES)
-    width = max(model.entities.shape[1], model.relations.shape[1] // 4)
     # The weights, their gradients, what the update rule keeps, and the best weights so far.
     copies = 3 + _MOMENTS[training.optimizer]
     fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model) * copies
-    row = _FLOAT * (2 * len(model.entities) + _QUERY_COPIES * width)
-    pair = _FLOAT * _PAIR_COPIES * width
+    row = _FLOAT * (2 * len(model.entities) + model.scratch)
+    pair = _FLOAT * _PAIR_COPIES * model.entities.shape[1]
     rest = bytes_of(training.memory) - fixed
     if rest < row + pair:
         raise SettingsError(
