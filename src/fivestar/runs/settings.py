@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fivestar.errors import SettingsError
+from fivestar.runs.published import published_training
 from fivestar.runs.sizes import bytes_of
 from fivestar.spelling import nearest
 
@@ -137,24 +138,6 @@ class TrainingSettings(_Section):
     )
     max_minutes: float = Field(0, ge=0, description="Stop after this long; 0: never.")
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> TrainingSettings:
-        for name, objectives in _ONLY_FOR.items():
-            changed = getattr(self, name) != type(self).model_fields[name].default
-            if changed and self.objective not in objectives:
-                raise SettingsError(
-                    f"{name.replace('_', '-')} does nothing with the objective {self.objective}; "
-                    f"it belongs to {' and '.join(objectives)}"
-                )
-        if self.memory and not self.reciprocals:
-            raise SettingsError("memory can be bounded only with reciprocals; leave it out")
-        if self.objective == "bce" and self.grouping == "triples":
-            raise SettingsError(
-                "bce must know all answers of a query, or it takes true ones for false; "
-                "use grouping queries"
-            )
-        return self
-
     @field_validator("memory")
     @classmethod
     def _is_a_size(cls, text: str | None) -> str | None:
@@ -187,7 +170,9 @@ class Settings(_Section):
         if foreign:
             has = f"it has {', '.join(options)}" if options else "it has no options"
             raise SettingsError(f"the model {name} has no option {', '.join(foreign)}: {has}")
-        return Settings(model=ModelSettings(name=name, dim=dim, **options), training=self.training)
+        training = _with_recipe(published_training(name), self.training)
+        _check_training(training)
+        return Settings(model=ModelSettings(name=name, dim=dim, **options), training=training)
 
     def as_toml(self) -> str:
         """The text that `read_settings` reads."""
@@ -201,6 +186,33 @@ class Settings(_Section):
             ]
             lines.append("")
         return "\n".join(lines)
+
+
+def _with_recipe(recipe: Mapping[str, Any], training: TrainingSettings) -> TrainingSettings:
+    """What was not given, as the model was trained where it was published."""
+    given = training.model_dump(exclude_unset=True)
+    objective = recipe.get("objective")
+    if given.get("objective", objective) != objective:
+        return training
+    return TrainingSettings(**{**recipe, **given})
+
+
+def _check_training(training: TrainingSettings) -> None:
+    """That no setting would do nothing."""
+    for name, objectives in _ONLY_FOR.items():
+        changed = getattr(training, name) != TrainingSettings.model_fields[name].default
+        if changed and training.objective not in objectives:
+            raise SettingsError(
+                f"{name.replace('_', '-')} does nothing with the objective {training.objective}; "
+                f"it belongs to {' and '.join(objectives)}"
+            )
+    if training.memory and not training.reciprocals:
+        raise SettingsError("memory can be bounded only with reciprocals; leave it out")
+    if training.objective == "bce" and training.grouping == "triples":
+        raise SettingsError(
+            "bce must know all answers of a query, or it takes true ones for false; "
+            "use grouping queries"
+        )
 
 
 def make_settings(values: Mapping[str, Any], where: str = "settings") -> Settings:
@@ -223,6 +235,8 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
             for problem in error.errors()
         ]
         raise SettingsError(f"{where}: " + "; ".join(problems)) from None
+    except SettingsError as error:
+        raise SettingsError(f"{where}: {error}") from None
 
 
 def read_settings(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
