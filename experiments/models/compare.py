@@ -10,7 +10,7 @@ What is already there is not done again, so this can be stopped and started at w
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import hashlib
 import json
 import os
@@ -35,7 +35,7 @@ def candidates(model: str, arguments: argparse.Namespace) -> dict[str, Settings]
     """The settings to try, by name."""
     found = {}
     for name, recipe in tomllib.loads((HERE / "candidates.toml").read_text()).items():
-        if model in recipe["models"]:
+        if model in recipe["models"] and (not arguments.recipes or name in arguments.recipes):
             protocol = {
                 "epochs": 100_000,
                 "max_minutes": arguments.minutes,
@@ -79,7 +79,7 @@ def compare(graph: fivestar.KnowledgeGraph, model: str, arguments: argparse.Name
         "machine": f"{os.cpu_count()} cores, {arguments.threads or os.cpu_count()} used, "
         f"torch {torch.__version__}",
         "commit": _commit(),
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
         "valid": _figures(run.metrics["valid"]),
         "test": _figures(test) | {"mrr_95": [round(bound, 4) for bound in test["mrr_95"]]},
         "valid_mrr_of_all": {n: round(r.metrics["valid"]["mrr"], 4) for n, r in runs.items()},
@@ -98,7 +98,11 @@ def _figures(metrics: dict[str, Any]) -> dict[str, float]:
 
 def _commit() -> str:
     done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=HERE,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return done.stdout.strip()
 
@@ -113,6 +117,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--models", default=",".join(sorted(MODELS)))
+    parser.add_argument("--recipes", type=lambda text: text.split(","), help="only these")
     arguments = parser.parse_args()
     graph = fivestar.read_graph(arguments.graph)
     done = {json.loads(line)["experiment"] for line in LEDGER.read_text().splitlines()}

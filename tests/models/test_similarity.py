@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fivestar.models import distances
-from fivestar.models.distances import AbsoluteSum, ModulusSum, SineSum
+from fivestar.models.distances import ModulusSum, SineSum
 from fivestar.models.similarity import EuclideanDistance, SquaredDistance
 
 
@@ -27,15 +27,15 @@ def test_close_points_keep_their_distance(similarity, offset, near):
     torch.testing.assert_close(found.double(), exact, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("similarity", [AbsoluteSum(), ModulusSum(), SineSum()])
+@pytest.mark.parametrize("similarity", [ModulusSum(), SineSum()])
 def test_no_block_is_larger_than_it_may_be(similarity, monkeypatch):
     sizes = []
     for name in ("values", "slopes_of"):
         whole = getattr(type(similarity), name)
 
-        def watched(self, difference, whole=whole):
+        def watched(self, difference, dim, whole=whole):
             sizes.append(difference.numel())
-            return whole(self, difference)
+            return whole(self, difference, dim)
 
         monkeypatch.setattr(type(similarity), name, watched)
     monkeypatch.setattr(distances, "_BLOCK", 1 << 10)

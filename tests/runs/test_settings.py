@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from fivestar.cli.train import train as train_command
 from fivestar.errors import SettingsError
+from fivestar.models.registry import MODELS
+from fivestar.runs.published import published_source, published_training
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_settings
 
 
@@ -90,3 +92,22 @@ def test_every_setting_is_a_flag():
     flags = set(inspect.signature(train_command).parameters)
     names = {*ModelSettings.model_fields, *TrainingSettings.model_fields, "model"} - {"name"}
     assert names <= flags
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_has_a_published_way_of_training(name):
+    assert published_source(name)
+    recipe = published_training(name)
+    training = make_settings({"model": {"name": name}}).training.model_dump()
+    assert {key: training[key] for key in recipe} == recipe
+
+
+def test_what_is_given_wins_over_the_published_way():
+    rotate = make_settings({"model": {"name": "rotate"}, "training": {"negatives": 7}})
+    assert (rotate.training.negatives, rotate.training.optimizer) == (7, "adam")
+    assert rotate.resolved() == rotate
+
+
+def test_with_another_objective_nothing_of_the_published_way_is_used():
+    values = {"model": {"name": "rotate"}, "training": {"objective": "softmax"}}
+    assert make_settings(values).training == TrainingSettings(objective="softmax")

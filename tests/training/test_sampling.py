@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from tests.models.forms import FORMS, made
 from tests.training.test_step import CPU, facts
 
+from fivestar.graph.triples import Triples
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.sampling import Negatives, SampledLoss, SampledStep
+from fivestar.training.sampling import Negatives, SampledLoss, SampledStep, bernoulli_weights
 
 LOSSES = {
     "self-adversarial": SampledLoss("negative-sampling", 2.0, 0.7),
@@ -116,3 +118,31 @@ def test_drawn_heads_without_reciprocals(form):
     assert found.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)
+
+
+def test_bernoulli_weights_are_twice_the_probabilities():
+    # Relation 0: one head, three tails; relation 1: as many of both.
+    rows = [(0, 0, 1), (0, 0, 2), (0, 0, 3), (1, 1, 2), (2, 1, 3)]
+    triples = Triples(*(np.array(column, dtype=np.int32) for column in zip(*rows, strict=True)))
+    weights = bernoulli_weights(triples, 2)
+    # Three tails a head, one head a tail: the head is replaced with probability 3/4.
+    assert weights.tolist() == [0.5, 1.0, 1.5, 1.0]
+
+
+@pytest.mark.parametrize("relations", [2, 4])
+def test_weighted_sides(relations):
+    """A batch of one relation counts by that relation's weight."""
+    weights = torch.tensor([0.5, 1.0, 1.5, 1.0], dtype=torch.float64)
+    apart = 2 if relations == 2 else None
+    queries = Queries.of(facts(), apart_from=apart)
+    for relation in range(4):
+        batch = queries.batch(np.flatnonzero(queries.relations == relation), CPU)
+        found = []
+        for side_weights in (None, weights):
+            model = made("complex", relations=relations)
+            step = SampledStep(model, LOSSES["plain"], Negatives(3, 7), side_weights=side_weights)
+            torch.manual_seed(1)
+            found.append((step.gradients(batch), model.entities.grad))
+        (once, gradient), (weighted, other) = found
+        assert weighted.item() == pytest.approx(once.item() * weights[relation].item())
+        torch.testing.assert_close(other, gradient * weights[relation])

@@ -1,4 +1,4 @@
-"""`fivestar models`: which models there are."""
+"""`fivestar models`: which models there are, and how they are trained unless told otherwise."""
 
 from __future__ import annotations
 
@@ -12,31 +12,66 @@ from rich.text import Text
 
 from fivestar.cli.terminal import out
 
-EXAMPLE = "Example: fivestar models"
+EXAMPLE = "Example: fivestar models rotate"
 
 
 def models(
-    *, as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+    name: Annotated[
+        str | None, typer.Argument(help="All about this model.", show_default=False)
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """List all models: their formula, size and options."""
-    from fivestar.models.registry import MODELS  # noqa: PLC0415  (slow to import)
+    """List all models, or say what one is and how it is trained unless told otherwise."""
+    from fivestar.models.registry import MODELS, model_class  # noqa: PLC0415  (slow to import)
 
-    found = {name: _described(kind) for name, kind in sorted(MODELS.items())}
+    chosen = sorted(MODELS) if name is None else [name]
+    found = {each: _described(each, model_class(each)) for each in chosen}
     if as_json:
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    table = Table("name", "formula", "options and their defaults")
+    elif name is not None:
+        _show_one(found[name])
+    else:
+        _show_all(found)
+
+
+def _show_all(found: dict[str, dict[str, Any]]) -> None:
+    table = Table("name", "formula", "options", "trained by")
     for name, model in found.items():
-        options = ", ".join(f"{key} {value}" for key, value in model["options"].items())
-        table.add_row(Text(name), Text(model["formula"]), Text(options))
+        cells = name, model["formula"], _pairs(model["options"]), model["training"]["objective"]
+        table.add_row(*(Text(cell) for cell in cells))
     out.print(table)
+    out.print("More of one: fivestar models NAME", markup=False)
 
 
-def _described(kind: Any) -> dict[str, Any]:
+def _show_one(model: dict[str, Any]) -> None:
+    lines = [model["formula"], model["description"]]
+    if model["options"]:
+        lines.append(f"Options: {_pairs(model['options'])}")
+    training = {key.replace("_", "-"): value for key, value in model["training"].items()}
+    lines.append(f"Trained, unless told otherwise, with {_pairs(training)}")
+    if model["training_source"]:
+        lines.append(f"as in {model['training_source']}")
+    out.print("\n".join(lines), markup=False, highlight=False)
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {_word(value)}" for key, value in values.items())
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _described(name: str, kind: Any) -> dict[str, Any]:
+    from fivestar.runs.published import published_source, published_training  # noqa: PLC0415
+
     text = inspect.getdoc(kind) or ""
     formula, _, more = text.partition("\n\n")
     return {
         "formula": " ".join(formula.split()),
-        "description": more,
+        "description": " ".join(more.split()),
         "options": kind.options({}),
+        "training": {"objective": "softmax"} | published_training(name),
+        "training_source": published_source(name),
     }

@@ -61,6 +61,11 @@ class Model(nn.Module, ABC):
         return 64 * max(self.entities.shape[1], self.relations.shape[1] // 4)
 
     @property
+    def query_width(self) -> int:
+        """How many numbers a query has."""
+        return self.candidates().shape[1]
+
+    @property
     def couples_rows(self) -> bool:
         """Whether in training a query depends on the others of its batch."""
         return any(isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for m in self.modules())

@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fivestar.geometry.poincare_ball import exp0, inside, lengths_of_sum, log0, squared_distance
+from fivestar.geometry.poincare_ball import (
+    excess_of_sum,
+    exp0,
+    inside,
+    log0,
+    slope_of_squared_distance,
+    squared_distance,
+    to_edge,
+)
 from fivestar.models.similarity import TILE, Similarity
 from fivestar.models.translation import MuRE
 
@@ -13,13 +21,13 @@ from fivestar.models.translation import MuRE
 class ShiftedBallDistance(Similarity):
     """s = −d(x, t ⊕ r)², a query being [x | r].
 
-    The distance needs only lengths and the inner products x·t and r·t, so two matrix products do
-    it; what is done with them is left to autograd, tile by tile.
+    Since 1 − ‖t ⊕ r‖² = (1 − tt)(1 − rr)/(1 + 2rt + tt·rr), the distance is a function of a
+    polynomial in x·t, r·t and lengths, over (1 − xx)(1 − tt)(1 − rr): two matrix products.
     """
 
     def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
         """Of all pairs."""
-        out.copy_(_scores(*_products(query, candidates))).mul_(scale)
+        torch.mul(squared_distance(_Products(query, candidates).excess()), -scale, out=out)
 
     def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
         """Nothing to do."""
@@ -28,30 +36,36 @@ class ShiftedBallDistance(Similarity):
         self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
     ) -> None:
         """By x·t and r·t, and by the lengths of x and r."""
-        by_xt, by_rt, _, by_xx, by_rr, by_xr = _gradients(query, candidates, slopes)
-        (x, r), (into_x, into_r) = query.chunk(2, dim=1), into.chunk(2, dim=1)
-        into_x.addmm_(by_xt, candidates).add_(2 * by_xx * x + by_xr * r)
-        into_r.addmm_(by_rt, candidates).add_(2 * by_rr * r + by_xr * x)
+        p = _Products(query, candidates)
+        by_over, by_excess = p.slopes(slopes)
+        total, of_tt = by_over.sum(dim=1, keepdim=True), (by_over @ p.tt)[:, None]
+        of_xt, of_rt = (torch.einsum("bn,bn->b", by_over, z)[:, None] for z in (p.xt, p.rt))
+        under = by_excess.sum(dim=1, keepdim=True)
+        by_xx = total + p.rr * of_tt + 2 * of_rt + under / to_edge(p.xx)
+        by_rr = total + p.xx * of_tt - 2 * of_xt + under / to_edge(p.rr)
+        by_xr = 2 * (of_tt - total)
+        into_x, into_r = into.chunk(2, dim=1)
+        into_x.addmm_(p.by_xt(by_over), candidates).add_(2 * by_xx * p.x + by_xr * p.r)
+        into_r.addmm_(p.by_rt(by_over), candidates).add_(2 * by_rr * p.r + by_xr * p.x)
 
     def add_candidate_gradient(
         self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
     ) -> None:
         """By x·t and r·t, and by the length of t."""
-        by_xt, by_rt, by_tt, *_ = _gradients(query, candidates, slopes * weight[:, None])
-        x, r = query.chunk(2, dim=1)
-        into.addmm_(by_xt.T, x).addmm_(by_rt.T, r).add_(2 * by_tt[:, None] * candidates)
+        p = _Products(query, candidates)
+        by_over, by_excess = p.slopes(slopes)
+        of_tt = ((1 + p.xx) * p.rr + 2 * p.xr + 1 - p.rr).squeeze(1)
+        by_tt = (weight * of_tt) @ by_over + weight @ by_excess / to_edge(p.tt)
+        weight = weight[:, None]
+        into.addmm_(p.by_xt(by_over).T, weight * p.x).addmm_(p.by_rt(by_over).T, weight * p.r)
+        into.add_(2 * by_tt[:, None] * candidates)
 
     def rows(self, query: Tensor, tails: Tensor) -> Tensor:
         """Row by row."""
         x, r = query.chunk(2, dim=-1)
-        return _scores(
-            (x * tails).sum(dim=-1),
-            (r * tails).sum(dim=-1),
-            tails.square().sum(dim=-1),
-            x.square().sum(dim=-1),
-            r.square().sum(dim=-1),
-            (x * r).sum(dim=-1),
-        )
+        xt, rt, tt = ((z * tails).sum(dim=-1) for z in (x, r, tails))
+        xx, rr, xr = ((y * z).sum(dim=-1) for y, z in ((x, x), (r, r), (x, r)))
+        return -squared_distance(excess_of_sum(xt, rt, tt, xx, rr, xr))
 
 
 class MuRP(MuRE):
@@ -66,8 +80,13 @@ class MuRP(MuRE):
 
     @property
     def scratch(self) -> int:
-        """What autograd holds of a tile."""
-        return super().scratch + 48 * TILE
+        """What is held of a tile of scores."""
+        return super().scratch + 16 * TILE
+
+    @property
+    def query_width(self) -> int:
+        """The moved head, the relation's shift and the bias."""
+        return 2 * self.candidates().shape[1] - 1
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """[exp(R ∘ log h) | r | b_h]."""
@@ -85,20 +104,34 @@ class MuRP(MuRE):
         return points[..., :dim].square()
 
 
-def _products(query: Tensor, candidates: Tensor) -> tuple[Tensor, ...]:
-    """x·t and r·t (B, n), t·t (n,), and x·x, r·r, x·r (B, 1)."""
-    x, r = query.chunk(2, dim=1)
-    small = (part.sum(dim=1, keepdim=True) for part in (x.square(), r.square(), x * r))
-    return x @ candidates.T, r @ candidates.T, candidates.square().sum(dim=1), *small
+class _Products:
+    """x·t and r·t of all pairs (B, n), t·t (n,), and x·x, r·r, x·r (B, 1)."""
 
+    def __init__(self, query: Tensor, candidates: Tensor) -> None:
+        self.x, self.r = query.chunk(2, dim=1)
+        self.xt, self.rt = self.x @ candidates.T, self.r @ candidates.T
+        self.tt = candidates.square().sum(dim=1)
+        self.xx, self.rr, self.xr = (
+            (y * z).sum(dim=1, keepdim=True)
+            for y, z in ((self.x, self.x), (self.r, self.r), (self.x, self.r))
+        )
 
-def _scores(xt: Tensor, rt: Tensor, tt: Tensor, xx: Tensor, rr: Tensor, xr: Tensor) -> Tensor:
-    yy, xy = lengths_of_sum(tt, rr, rt, xt, xr)
-    return -squared_distance(xx, yy, xy)
+    def excess(self) -> Tensor:
+        """What the distance is a function of."""
+        return excess_of_sum(self.xt, self.rt, self.tt, self.xx, self.rr, self.xr)
 
+    def slopes(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        """Of slopes of the scores: those of the polynomial, and of the excess times the excess."""
+        excess = self.excess()
+        by_excess = slope_of_squared_distance(excess).mul_(slopes).neg_()
+        by_over = by_excess / to_edge(self.tt)
+        by_over.div_(to_edge(self.xx) * to_edge(self.rr))
+        return by_over, by_excess.mul_(excess)
 
-def _gradients(query: Tensor, candidates: Tensor, slopes: Tensor) -> tuple[Tensor, ...]:
-    """The gradients by all products, of slopes of the scores."""
-    with torch.enable_grad():
-        products = [part.detach().requires_grad_() for part in _products(query, candidates)]
-        return torch.autograd.grad(_scores(*products), products, slopes)
+    def by_xt(self, by_over: Tensor) -> Tensor:
+        """The gradient by x·t."""
+        return (self.rt * -4).sub_(2 + 2 * self.rr).mul_(by_over)
+
+    def by_rt(self, by_over: Tensor) -> Tensor:
+        """The gradient by r·t."""
+        return (self.xt * -4).add_(2 + 2 * self.xx).mul_(by_over)

@@ -16,15 +16,15 @@ from fivestar.runs.sizes import bytes_of
 from fivestar.spelling import nearest
 
 _LARGEST_FILE = 1 << 20
-_OVER_ALL = ("softmax", "bce")
+OVER_ALL = ("softmax", "bce")
 _OVER_DRAWN = ("negative-sampling", "margin")
 # Settings that mean something for some objectives only.
 _ONLY_FOR: dict[str, tuple[str, ...]] = {
-    "label_smoothing": _OVER_ALL,
-    "memory": _OVER_ALL,
-    "precision": _OVER_ALL,
+    "label_smoothing": OVER_ALL,
+    "precision": OVER_ALL,
     "negatives": _OVER_DRAWN,
     "negatives_from": _OVER_DRAWN,
+    "corruption": _OVER_DRAWN,
     "margin": _OVER_DRAWN,
     "adversarial": ("negative-sampling",),
 }
@@ -82,6 +82,10 @@ class TrainingSettings(_Section):
     negatives: int = Field(64, ge=1, description="Tails drawn a triple, where they are drawn.")
     negatives_from: Literal["all", "unknown"] = Field(
         "all", description="Draw from all entities, or only from those not known as answers."
+    )
+    corruption: Literal["uniform", "bernoulli"] = Field(
+        "uniform",
+        description="Both sides count alike, or less where most entities are answers.",
     )
     margin: float = Field(
         6.0, ge=0, description="How far apart true and drawn should be, or what is added to scores."
@@ -206,8 +210,6 @@ def _check_training(training: TrainingSettings) -> None:
                 f"{name.replace('_', '-')} does nothing with the objective {training.objective}; "
                 f"it belongs to {' and '.join(objectives)}"
             )
-    if training.memory and not training.reciprocals:
-        raise SettingsError("memory can be bounded only with reciprocals; leave it out")
     if training.objective == "bce" and training.grouping == "triples":
         raise SettingsError(
             "bce must know all answers of a query, or it takes true ones for false; "

@@ -25,12 +25,18 @@ class HeadSide:
     """The loss of queries for heads; what is a tail in a batch is a head here, and conversely."""
 
     def __init__(
-        self, model: Model, loss: Loss, similarity: Similarity, workspace: Workspace
+        self,
+        model: Model,
+        loss: Loss,
+        similarity: Similarity,
+        workspace: Workspace,
+        pairs_at_once: int,
     ) -> None:
         self.model = model
         self.loss = loss
         self.similarity = Swapped(similarity)
         self.workspace = workspace
+        self.pairs_at_once = pairs_at_once
 
     def add(self, batch: Batch, whole: Whole, entities: Tensor, relations: Tensor) -> Tensor:
         """The loss of one part of a batch; adds its gradients to those of the two tables."""
@@ -49,15 +55,25 @@ class HeadSide:
                 given, shares.uniform, moved, moved_gradient
             )
             value, slope = value + more, slope.add_(more_slope)
-        score, by_given, by_moved = self.similarity.pairs(given[batch.rows], moved[batch.tails])
-        value = value + shares.pair * score
-        slope.index_add_(0, batch.rows, by_given, alpha=shares.pair)
-        moved_gradient.index_add_(0, batch.tails, by_moved, alpha=shares.pair)
+        for some in self._pairs(batch):
+            rows, heads = batch.rows[some], batch.tails[some]
+            score, by_given, by_moved = self.similarity.pairs(given[rows], moved[heads])
+            value = value + shares.pair * score
+            slope.index_add_(0, rows, by_given, alpha=shares.pair)
+            moved_gradient.index_add_(0, heads, by_moved, alpha=shares.pair)
         model.candidate_part(entities).index_add_(0, batch.heads, slope)
         self._add_by_moved(number, moved_gradient, entities, relations)
-        if self.loss.regularizer is None or not self.loss.reg:
-            return value
-        return value + self._add_penalty(batch, number, whole.triples, entities, relations)
+        if self.loss.regularizer is not None and self.loss.reg:
+            for some in self._pairs(batch):
+                pairs = batch.tails[some], batch.heads[batch.rows[some]]
+                value = value + self._add_penalty(
+                    *pairs, number, whole.triples, entities, relations
+                )
+        return value
+
+    def _pairs(self, batch: Batch) -> list[slice]:
+        size = self.pairs_at_once
+        return [slice(first, first + size) for first in range(0, len(batch.tails), size)]
 
     @torch.no_grad()
     def _moved(self, relation: int) -> Tensor:
@@ -83,12 +99,18 @@ class HeadSide:
         return head, row, self.model.transform(head, row.expand(len(head), -1))
 
     def _add_penalty(
-        self, batch: Batch, relation: int, triples: int, entities: Tensor, relations: Tensor
+        self,
+        heads: Tensor,
+        tails: Tensor,
+        relation: int,
+        triples: int,
+        entities: Tensor,
+        relations: Tensor,
     ) -> Tensor:
+        """The penalty of some of so many triples; adds its gradients."""
         model, regularizer = self.model, self.loss.regularizer
         assert regularizer is not None  # noqa: S101  (asked for by the caller)
-        tails = batch.heads[batch.rows]
-        head = model.entities.detach()[batch.tails].requires_grad_()
+        head = model.entities.detach()[heads].requires_grad_()
         tail = model.candidate_part(model.entities.detach())[tails].requires_grad_()
         row = model.relations.detach()[relation].requires_grad_()
         rows = row.expand(len(head), -1)
@@ -97,7 +119,7 @@ class HeadSide:
         by_head, by_row, by_tail = torch.autograd.grad(
             penalty, (head, row, tail), allow_unused=True
         )
-        entities.index_add_(0, batch.tails, by_head)
+        entities.index_add_(0, heads, by_head)
         model.candidate_part(entities).index_add_(0, tails, by_tail)
         if by_row is not None:
             relations[relation] += by_row

@@ -34,7 +34,7 @@ from fivestar.training.objectives import OBJECTIVES, Loss
 from fivestar.training.precision import products_in, similarity_at
 from fivestar.training.queries import Batch, Queries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.sampling import Negatives, SampledLoss, SampledStep
+from fivestar.training.sampling import Negatives, SampledLoss, SampledStep, bernoulli_weights
 from fivestar.training.step import Step
 from fivestar.training.updates import Updates
 
@@ -134,7 +134,14 @@ class Trainer:
                     Negatives(training.negatives, len(self.graph.entities), known),
                     regularizer,
                     training.reg,
+                    self.budget.pairs,
+                    self._side_weights(),
                 )
+
+    def _side_weights(self) -> Tensor | None:
+        if self.training.corruption == "uniform":
+            return None
+        return bernoulli_weights(self.graph.train, len(self.graph.relations))
 
     def _out_of_time(self) -> bool:
         limit = self.training.max_minutes

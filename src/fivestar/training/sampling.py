@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
@@ -17,8 +18,6 @@ from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.step import gradient_of
 
-# Numbers of candidates gathered at once.
-_GATHERED = 1 << 22
 # How often a drawn tail that is a known answer is drawn again.
 _TRIES = 10
 
@@ -90,6 +89,24 @@ class Negatives:
         return keys[torch.searchsorted(keys, wanted).clamp_max_(len(keys) - 1)] == wanted
 
 
+def bernoulli_weights(triples: Triples, relations: int) -> Tensor:
+    """How much the two sides of each relation count: (2R,), queries for heads from R on.
+
+    Where a head has many tails, a drawn tail is often true; so with probability tph / (tph + hpt)
+    (tails per head, heads per tail) the head is replaced, else the tail (Wang et al., AAAI 2014).
+    Here both sides are asked for in every epoch, so each counts twice its probability: the mean.
+    """
+    number = triples.relations.astype(np.int64)
+    facts = np.bincount(number, minlength=relations)
+    per_query = []
+    for given in (triples.heads, triples.tails):
+        asked = np.unique(query_keys(given, triples.relations, relations)) % relations
+        per_query.append(facts / np.maximum(np.bincount(asked, minlength=relations), 1))
+    tails_per_head, heads_per_tail = per_query
+    heads = tails_per_head / np.maximum(tails_per_head + heads_per_tail, 1)
+    return torch.as_tensor(np.concatenate([2 - 2 * heads, 2 * heads]), dtype=torch.float32)
+
+
 class SampledStep:
     """A step of training on drawn tails, in parts that bound its memory."""
 
@@ -100,14 +117,16 @@ class SampledStep:
         negatives: Negatives,
         regularizer: Regularizer | None = None,
         reg: float = 0.0,
+        triples_at_once: int = 1 << 14,
+        side_weights: Tensor | None = None,
     ) -> None:
         self.model = model
         self.loss = loss
         self.negatives = negatives
         self.regularizer = regularizer if reg else None
         self.reg = reg
-        width = model.candidates().shape[1] * (1 + negatives.count)
-        self.triples_at_once = max(2, _GATHERED // width)
+        self.triples_at_once = triples_at_once
+        self.side_weights = side_weights
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
@@ -115,70 +134,87 @@ class SampledStep:
         """The loss of the batch; its gradients replace those in the model's tables."""
         for parameter in self.model.parameters():
             gradient_of(parameter).zero_()
-        if asks_for_heads(self.model, batch):
-            return self._heads(batch)
-        model, triples = self.model, len(batch.tails)
-        heads, relations = batch.heads[batch.rows], batch.relations[batch.rows]
+        triples = len(batch.tails)
+        add = self._add_heads if asks_for_heads(self.model, batch) else self._add_tails
+        at_once = triples if self.model.couples_rows else self.triples_at_once
+        total = self.model.entities.new_zeros(())
+        for first in range(0, triples, at_once):
+            some = slice(first, first + at_once)
+            rows = batch.rows[some]
+            total += add(batch.heads[rows], batch.relations[rows], batch.tails[some], triples)
+        return total
+
+    def _add_tails(self, heads: Tensor, relations: Tensor, tails: Tensor, triples: int) -> Tensor:
+        """The loss of some of so many triples; adds its gradients."""
+        model = self.model
         head = model.entities.detach()[heads].requires_grad_()
         relation = model.relations.detach()[relations].requires_grad_()
         query = model.transform(head, relation)
-        columns = torch.cat([batch.tails[:, None], self.negatives.draw(heads, relations)], dim=1)
+        columns = torch.cat([tails[:, None], self.negatives.draw(heads, relations)], dim=1)
+        share = self._shares(relations, triples)
         slope = torch.empty_like(query)
-        values = []
-        for first in range(0, triples, self.triples_at_once):
+        total = self.model.entities.new_zeros(())
+        for first in range(0, len(tails), self.triples_at_once):
             some = slice(first, first + self.triples_at_once)
-            value, slope[some] = self._compare(query.detach()[some], columns[some], triples)
-            values.append(value)
-        values.append(query.new_zeros(()))
+            value, slope[some] = self._compare(
+                query.detach()[some], columns[some], share[some], triples
+            )
+            total += value
         if self.regularizer is not None:
-            values[-1] = self.regularizer.query(model, head, relation, query).sum()
-            values[-1] = values[-1] * (self.reg / triples)
-            torch.autograd.backward([values[-1], query], [None, slope])
+            penalty = self.regularizer.query(model, head, relation, query).sum()
+            penalty = penalty * (self.reg / triples)
+            torch.autograd.backward([penalty, query], [None, slope])
+            total += penalty.detach()
         else:
             torch.autograd.backward([query], [slope])
         gradient_of(model.entities).index_add_(0, heads, gradient_of(head))
         gradient_of(model.relations).index_add_(0, relations, gradient_of(relation))
-        return torch.stack([value.detach() for value in values]).sum()
+        return total
 
-    def _heads(self, batch: Batch) -> Tensor:
+    def _add_heads(self, given: Tensor, relations: Tensor, heads: Tensor, triples: int) -> Tensor:
         """Queries for heads: the true one and the drawn ones are all moved by the relation."""
-        model, triples = self.model, len(batch.tails)
-        given, relations = batch.heads[batch.rows], batch.relations[batch.rows]
-        columns = torch.cat([batch.tails[:, None], self.negatives.draw(given, relations)], dim=1)
+        model = self.model
         entities = gradient_of(model.entities)
-        values = []
-        for first in range(0, triples, self.triples_at_once):
-            some = slice(first, first + self.triples_at_once)
-            number = relations[some, None].expand_as(columns[some]) - len(model.relations)
-            head = model.entities.detach()[columns[some]].requires_grad_()
-            relation = model.relations.detach()[number].requires_grad_()
-            tail = model.candidate_part(model.entities.detach())[given[some]].requires_grad_()
-            query = model.transform(head.flatten(0, 1), relation.flatten(0, 1))
-            query = query.unflatten(0, head.shape[:2])  # type: ignore[no-untyped-call]
-            scores = model.similarity.rows(query, tail[:, None])
-            value = self.loss(scores[:, 0], scores[:, 1:]).sum() / triples
-            if self.regularizer is not None:
-                sizes = self.regularizer.query(model, head[:, 0], relation[:, 0], query[:, 0]).sum()
-                sizes = sizes + self.regularizer.tail(model, tail)
-                value = value + sizes * (self.reg / triples)
-            torch.autograd.backward([value])
-            for ids, leaf, into in (
-                (columns[some], head, entities),
-                (number, relation, gradient_of(model.relations)),
-            ):
-                into.index_add_(0, ids.reshape(-1), gradient_of(leaf).flatten(0, 1))
-            model.candidate_part(entities).index_add_(0, given[some], gradient_of(tail))
-            values.append(value.detach())
-        return torch.stack(values).sum()
+        columns = torch.cat([heads[:, None], self.negatives.draw(given, relations)], dim=1)
+        number = relations[:, None].expand_as(columns) - len(model.relations)
+        head = model.entities.detach()[columns].requires_grad_()
+        relation = model.relations.detach()[number].requires_grad_()
+        tail = model.candidate_part(model.entities.detach())[given].requires_grad_()
+        query = model.transform(head.flatten(0, 1), relation.flatten(0, 1))
+        query = query.unflatten(0, head.shape[:2])  # type: ignore[no-untyped-call]
+        scores = model.similarity.rows(query, tail[:, None])
+        value = self.loss(scores[:, 0], scores[:, 1:]) @ self._shares(relations, triples)
+        if self.regularizer is not None:
+            sizes = self.regularizer.query(model, head[:, 0], relation[:, 0], query[:, 0]).sum()
+            sizes = sizes + self.regularizer.tail(model, tail)
+            value = value + sizes * (self.reg / triples)
+        torch.autograd.backward([value])
+        for ids, leaf, into in (
+            (columns, head, entities),
+            (number, relation, gradient_of(model.relations)),
+        ):
+            into.index_add_(0, ids.reshape(-1), gradient_of(leaf).flatten(0, 1))
+        model.candidate_part(entities).index_add_(0, given, gradient_of(tail))
+        return value.detach()
 
-    def _compare(self, query: Tensor, columns: Tensor, triples: int) -> tuple[Tensor, Tensor]:
+    def _shares(self, relations: Tensor, triples: int) -> Tensor:
+        """How much each triple counts."""
+        weights = self.side_weights
+        if weights is None:
+            return self.model.entities.new_full((len(relations),), 1 / triples)
+        self.side_weights = weights = weights.to(self.model.entities)
+        return weights[relations] / triples
+
+    def _compare(
+        self, query: Tensor, columns: Tensor, share: Tensor, triples: int
+    ) -> tuple[Tensor, Tensor]:
         """The loss of some queries with the true tail and the drawn ones, its gradient by them."""
         model = self.model
         query = query.requires_grad_()
         table = model.candidate_part(model.entities.detach())
         candidates = table[columns].requires_grad_()
         scores = model.similarity.rows(query[:, None], candidates)
-        value = self.loss(scores[:, 0], scores[:, 1:]).sum() / triples
+        value = self.loss(scores[:, 0], scores[:, 1:]) @ share
         if self.regularizer is not None:
             penalty = self.regularizer.tail(model, candidates[:, 0])
             value = value + penalty * (self.reg / triples)

@@ -41,7 +41,7 @@ class Step:
         return torch.stack([add(part, whole) for part in parts]).sum()
 
     def _add_heads(self, batch: Batch, whole: Whole) -> Tensor:
-        side = HeadSide(self.model, self.loss, self.similarity, self.workspace)
+        side = HeadSide(self.model, self.loss, self.similarity, self.workspace, self.pairs_at_once)
         tables = self.model.entities, self.model.relations
         return side.add(batch, whole, *(gradient_of(table) for table in tables))
 
