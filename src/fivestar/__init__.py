@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fivestar.graph.vocabulary import Vocabulary
     from fivestar.graph.writing import write_graph
     from fivestar.prediction.predictor import predict_heads, predict_relations, predict_tails
+    from fivestar.runs.conversion import from_pykeen, to_fivestar
     from fivestar.runs.run import Run
     from fivestar.runs.run import load_run as load
     from fivestar.runs.settings import Settings, make_settings
@@ -43,6 +44,8 @@ _HOME = {
     "predict_relations": "fivestar.prediction.predictor",
     "predict_tails": "fivestar.prediction.predictor",
     "Run": "fivestar.runs.run",
+    "from_pykeen": "fivestar.runs.conversion",
+    "to_fivestar": "fivestar.runs.conversion",
     "load": "fivestar.runs.run:load_run",
     "Settings": "fivestar.runs.settings",
     "make_settings": "fivestar.runs.settings",
@@ -59,6 +62,7 @@ __all__ = [
     "Triples",
     "Vocabulary",
     "__version__",
+    "from_pykeen",
     "load",
     "load_graph",
     "make_settings",
@@ -70,6 +74,7 @@ __all__ = [
     "resume",
     "save_graph",
     "split_graph",
+    "to_fivestar",
     "train",
     "write_graph",
 ]

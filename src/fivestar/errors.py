@@ -9,6 +9,7 @@ Each message says what is wrong, where, and what to do about it::
     ├── NonFiniteScore         a score is not a number, so no rank can be given
     ├── DamagedRun             the folder of a run is not what its manifest says
     ├── DamagedCheckpoint      a checkpoint cannot be resumed from
+    ├── ConversionImpossible   a model has no equal of the wanted kind
     └── GraphError             a graph cannot be used as asked
         ├── SourceNotFound     no such file, folder or known graph
         ├── BadSource          a file, folder or table as a whole cannot be read
@@ -49,6 +50,10 @@ class DamagedRun(FivestarError):  # noqa: N818
 
 class DamagedCheckpoint(FivestarError):  # noqa: N818
     """A checkpoint cannot be resumed from."""
+
+
+class ConversionImpossible(FivestarError):  # noqa: N818
+    """A model has no equal of the wanted kind."""
 
 
 class GraphError(FivestarError):

@@ -162,3 +162,23 @@ def test_evaluate_has_other_tasks(trained):
     assert "accuracy" in run("evaluate", trained, "--task", "classification").stdout
     refused = run("evaluate", trained, "--task", "relations", "--by", "side")
     assert "belong to --task links" in str(refused.exception)
+
+
+@pytest.mark.parametrize("reciprocals", ["--reciprocals", "--no-reciprocals"])
+def test_a_run_is_converted_with_the_same_figures_and_trained_further(tmp_path, reciprocals):
+    options = ("--dim", 8, "--epochs", 4, reciprocals)
+    assert run("train", "--model", "complex", *options, "--out", tmp_path / "one").exit_code == 0
+    converted = run("convert", tmp_path / "one", tmp_path / "two", "--to", "fivestar")
+    assert converted.exit_code == 0, converted.output
+    assert "a 5★E with the same scores" in converted.stdout
+    before, after = (
+        json.loads(run("evaluate", tmp_path / name, "--json").stdout) for name in ("one", "two")
+    )
+    for side in ("heads", "tails"):
+        assert after[side] == pytest.approx(before[side], rel=1e-4)
+    further = run("train", "--from", tmp_path / "two", "--epochs", 1, "--out", tmp_path / "three")
+    assert further.exit_code == 0, further.output
+    assert "entities: 2,149 kept, 0 new, 0 vanished" in further.stdout
+    refused = run("convert", tmp_path / "two", tmp_path / "four")
+    assert "is one already" in str(refused.exception)
+    assert not (tmp_path / "four").exists()

@@ -32,6 +32,14 @@ Resume = Annotated[
     typer.Option("--resume", help="Go on with this run instead.", show_default=False),
 ]
 
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        help="Begin with what this run has learned, on its graph or on a changed one.",
+        show_default=False,
+    ),
+]
 TensorBoard = Annotated[
     bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")
 ]
@@ -43,6 +51,7 @@ def _train(  # noqa: PLR0913
     to: Out = None,
     settings_file: SettingsFile = None,
     resume_from: Resume = None,
+    begin_from: From = None,
     tensorboard: TensorBoard = False,
     delimiter: Delimiter = None,
     header: Header = "auto",
@@ -54,7 +63,7 @@ def _train(  # noqa: PLR0913
     """Train a model on a graph, or (--resume) go on with a run that was stopped."""
     given = {flag: value for flag, value in flags.items() if value is not None}
     if resume_from is not None:
-        if source or to or settings_file or given:
+        if source or to or settings_file or begin_from or given:
             raise SettingsError(
                 "--resume takes the graph and settings of the run: give nothing else"
             )
@@ -62,9 +71,9 @@ def _train(  # noqa: PLR0913
         return
     if to is None:
         raise SettingsError("say where the run should go: --out FOLDER")
-    settings = _settings(settings_file, given)
+    settings = _settings(settings_file or _settings_of(begin_from), given)
     graph = read_source(
-        source,
+        source or (str(begin_from / "graph") if begin_from else None),
         delimiter=delimiter,
         header=header,
         columns=columns,
@@ -76,7 +85,7 @@ def _train(  # noqa: PLR0913
     from fivestar.training import loop  # noqa: PLC0415  (slow to import)
 
     with _shown(settings.training.epochs, to if tensorboard else None) as shown:
-        run = loop.train(graph, settings, to, *shown)
+        run = loop.train(graph, settings, to, *shown, begin_from)
     _report(run.metrics, to)
 
 
@@ -100,12 +109,24 @@ def _settings(file: Path | None, given: dict[str, Any]) -> Settings:
     return read_settings(file, changes) if file else make_settings(changes, "command line")
 
 
+def _settings_of(run: Path | None) -> Path | None:
+    if run is None:
+        return None
+    if not (run / "settings.toml").is_file():
+        raise SettingsError(f"{run} is not the folder of a run: it has no settings.toml")
+    return run / "settings.toml"
+
+
 def _key(section: str, flag: str) -> str:
     """`--model` is the name of the model; all other flags are called as their setting."""
     return "name" if (section, flag) == ("model", "model") else flag
 
 
 def _report(metrics: dict[str, Any], folder: Path) -> None:
+    for kind in ("entities", "relations"):
+        if "started_from" in metrics:
+            text = _taken_over(kind, **metrics["started_from"][kind])
+            out.print(text, markup=False, soft_wrap=True)
     minutes = metrics["seconds"] / 60
     text = f"{metrics['epochs']} epochs in {minutes:.1f} minutes"
     if "valid" in metrics:
@@ -114,6 +135,12 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
             f"H@10 {metrics['valid']['hits@10']:.3f} (epoch {metrics['best_epoch']})"
         )
     out.print(f"{text}; saved in {folder}", markup=False, soft_wrap=True)
+
+
+def _taken_over(kind: str, kept: int, new: int, vanished: int, some_vanished: list[str]) -> str:
+    text = f"{kind}: {kept:,} kept, {new:,} new, {vanished:,} vanished"
+    more = ", …" if vanished > len(some_vanished) else ""
+    return f"{text} ({', '.join(some_vanished)}{more})" if vanished else text
 
 
 @contextmanager

@@ -50,6 +50,10 @@ class Run:
     metrics: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the run into a new folder, for `load` and every command."""
+        save_run(self, begin_run(self.graph, self.settings, folder))
+
 
 def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
     """The model that these settings describe, for this graph."""

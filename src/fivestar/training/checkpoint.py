@@ -37,6 +37,8 @@ class Progress:
     best_epoch: int = 0
     waited: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
+    # What was taken over from another run before the first epoch.
+    origin: dict[str, Any] = field(default_factory=dict)
 
 
 def save_checkpoint(
@@ -92,6 +94,22 @@ def load_checkpoint(
             f"{path}: cannot be resumed from ({error}); train anew into another folder"
         ) from error
     return progress, best
+
+
+def load_memory(path: Path) -> dict[int, dict[str, Tensor]]:
+    """What the update rule of a checkpoint has kept of each table, by the table's number."""
+    found: dict[int, dict[str, Tensor]] = {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            for name in _names(file.keys(), "optimizer."):
+                number, key = name.split(".", 1)
+                found.setdefault(int(number), {})[key] = file.get_tensor(f"optimizer.{name}")
+    except (OSError, SafetensorError, ValueError) as error:
+        raise DamagedCheckpoint(
+            f"{path}: cannot be read ({error}); without that file training begins with a fresh "
+            "update rule"
+        ) from error
+    return found
 
 
 def _tables(optimizer: torch.optim.Optimizer) -> list[Tensor]:

@@ -37,6 +37,7 @@ from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.sampling import Negatives, SampledLoss, SampledStep, bernoulli_weights
 from fivestar.training.step import Step
 from fivestar.training.updates import Updates
+from fivestar.training.warm_start import inherit
 
 # Called with one line of history after each epoch.
 Callback = Callable[[dict[str, Any]], None]
@@ -96,6 +97,12 @@ class Trainer:
             self.folder / CHECKPOINT, self.model, self.updates.optimizer
         )
 
+    def begin_from(self, run: Path) -> None:
+        """Begin with what a run has learned."""
+        self.progress.origin = inherit(
+            self.model, self.updates.optimizer, self.graph, self.settings, run
+        )
+
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; the model with the best validation MRR, or the last one."""
         training = self.training
@@ -109,7 +116,7 @@ class Trainer:
             if self.folder is not None:
                 save_history(self.progress.history, self.folder)
             if self._finished() or self.progress.epoch % training.checkpoint_every == 0:
-                self._keep_checkpoint()
+                self.keep_checkpoint()
             if on_epoch is not None:
                 on_epoch(line)
         if self.best:
@@ -173,7 +180,7 @@ class Trainer:
             if self._out_of_time():
                 break
             if now - self._saved_at >= 60 * training.checkpoint_minutes:
-                self._keep_checkpoint()
+                self.keep_checkpoint()
         self.model.eval()
         progress.epoch += 1
         line = {
@@ -223,7 +230,8 @@ class Trainer:
             torch.manual_seed(self.training.seed * 1_000_003 + place)
             yield
 
-    def _keep_checkpoint(self) -> None:
+    def keep_checkpoint(self) -> None:
+        """Write where training can go on, if there is a folder."""
         self._saved_at = time.perf_counter()
         if self.folder is not None:
             path = self.folder / CHECKPOINT
@@ -264,6 +272,7 @@ def train(
     out: str | os.PathLike[str] | None = None,
     on_epoch: Callback | None = None,
     on_step: StepCallback | None = None,
+    source: str | os.PathLike[str] | None = None,
 ) -> Run:
     """Train a model on a graph.
 
@@ -273,14 +282,23 @@ def train(
         out: a new folder for the run; it can be resumed and loaded from there.
         on_epoch: called with a line of history after each epoch.
         on_step: called after each step with the epochs done, a fraction included.
+        source: the folder of a run to begin from, on this graph or on another one: what it knows
+            of the entities and relations of the same names is kept. Unless settings are given, its
+            own are used.
     """
+    if source is not None and settings is None:
+        settings = read_begun_run(Path(source))[1]
     if not isinstance(settings, Settings):
         settings = make_settings(settings or {})
     settings = settings.resolved()
     folder = None if out is None else Path(out)
     trainer = Trainer(graph, settings, folder)  # first: it may refuse the settings
+    if source is not None:
+        trainer.begin_from(Path(source))
     if folder is not None:
         begin_run(graph, settings, folder)
+        if source is not None:
+            trainer.keep_checkpoint()  # a resumed run must not begin from nothing
     return _finish(trainer, on_epoch, on_step)
 
 
@@ -302,6 +320,8 @@ def _finish(trainer: Trainer, on_epoch: Callback | None, on_step: StepCallback |
     model = trainer.run(on_epoch, on_step)
     progress = trainer.progress
     figures: dict[str, Any] = {"epochs": progress.epoch, "seconds": progress.seconds}
+    if progress.origin:
+        figures["started_from"] = progress.origin
     if len(trainer.graph.valid):
         figures["best_epoch"] = progress.best_epoch or progress.epoch
         figures["valid"] = trainer.evaluate()

@@ -1,0 +1,84 @@
+"""Trained models become 5★E: how far every score moves, and the figures before and after.
+
+    FIVESTAR_DATA=... python experiments/inside/conversion.py umls
+
+Scores are compared for all triples (head, relation, tail) that the graph has names for, in double
+precision, so that what is seen is what the conversion itself loses; ranks as anybody gets them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+
+import torch
+
+import fivestar
+from fivestar.evaluation.report import evaluate
+from fivestar.models.base import Model
+
+SOURCES = {
+    "distmult": {},
+    "complex": {},
+    "protate": {"norm": "l2"},
+    "rotate modulus": {"norm": "modulus"},
+    "rotate l2": {"norm": "l2"},
+    "transe l1": {"norm": "l1"},
+    "transe l2": {"norm": "l2"},
+}
+
+
+def trained(graph: fivestar.KnowledgeGraph, source: str, *, reciprocals: bool) -> fivestar.Run:
+    """A run of a few epochs."""
+    training = {
+        "objective": "softmax",
+        "regularizer": "none",
+        "optimizer": "adam",
+        "lr": 0.01,
+        "epochs": 100,
+        "reciprocals": reciprocals,
+    }
+    model = {"name": source.split(maxsplit=1)[0], "dim": 50, **SOURCES[source]}
+    return fivestar.train(graph, {"model": model, "training": training})
+
+
+@torch.no_grad()
+def largest_difference(before: Model, after: Model, scale: float, shift: float) -> float:
+    """Max |(s′ − shift)/scale − s| / |s| over all triples."""
+    before, after = copy.deepcopy(before).double(), copy.deepcopy(after).double()
+    every, worst = torch.arange(len(before.entities)), 0.0
+    for relation in range(len(before.relations)):
+        number = torch.full_like(every, relation)
+        wanted = before.score_tails(every, number)
+        found = (after.score_tails(every, number) - shift) / scale
+        worst = max(worst, float(((found - wanted).abs() / wanted.abs()).max()))
+    return worst
+
+
+def main() -> None:
+    """A row for each model, with and without reciprocals."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graph", nargs="?", default="umls")
+    graph = fivestar.read_graph(parser.parse_args().graph)
+    print("| source | reciprocals | score | new scores | largest relative difference | ", end="")
+    print("validation MRR (heads / tails) before | after |\n|---|---|---|---|---|---|---|")
+    for source in SOURCES:
+        for reciprocals in (True, False):
+            before = trained(graph, source, reciprocals=reciprocals)
+            after = fivestar.to_fivestar(before)
+            scale, shift = after.metrics["score_scale"], after.metrics["score_shift"]
+            worst = largest_difference(before.model, after.model, scale, shift)
+            figures = []
+            for run in (before, after):
+                found = evaluate(run.model, graph, graph.valid).figures()
+                sides = f"{found['heads']['mrr']:.5f} / {found['tails']['mrr']:.5f}"
+                figures.append(f"{found['mrr']:.5f} ({sides})")
+            model = after.settings.model
+            score = "inner" if model.score == "inner" else f"distance, {model.norm}"
+            same = "s" if scale == 1 else f"{scale:g} s + {shift:g}"
+            cells = [source, "yes" if reciprocals else "no", score, same, f"{worst:.1e}", *figures]
+            print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""A graph grows: is it better to go on from the run on the smaller one than to begin anew?
+
+    FIVESTAR_DATA=... python experiments/inside/growing.py nell-995-h100
+
+A tenth of the entities is withheld with all their facts; a 5★E is trained on what is left. Then they
+come in, and training goes on from that run, or begins from nothing, on the same facts and with the
+same settings. Validation only: the MRR after each epoch, and at the end that of the triples with a
+new entity and of the others. Writes results/growing.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fivestar
+from fivestar.evaluation.report import evaluate
+
+OUT = Path(__file__).parent.parent.parent / "results" / "growing.json"
+
+
+def without(graph: fivestar.KnowledgeGraph, new: set[str]) -> fivestar.KnowledgeGraph:
+    """The graph before these entities came in."""
+    splits = {}
+    for name in ("train", "valid"):
+        table = graph.named(graph.split(name))
+        rows = zip(*(table[column].to_pylist() for column in table.column_names), strict=True)
+        splits[name] = [row for row in rows if row[0] not in new and row[2] not in new]
+    return fivestar.read_graph(splits)
+
+
+def figures(run: fivestar.Run, new: set[str]) -> dict[str, Any]:
+    """The curve, and the MRR of old and new triples."""
+    graph = run.graph
+    numbers = graph.entities.ids_of(sorted(new))
+    is_new = np.isin(graph.valid.heads, numbers) | np.isin(graph.valid.tails, numbers)
+    mrr = {
+        name: round(evaluate(run.model, graph, graph.valid[mask]).figures()["mrr"], 4)
+        for name, mask in (("with a new entity", is_new), ("the others", ~is_new))
+    }
+    curve = [(round(x["seconds"], 1), round(x["valid_mrr"], 4)) for x in run.history]
+    return {"seconds_and_mrr_by_epoch": curve, "mrr": mrr, "triples": int(is_new.sum())}
+
+
+def main() -> None:
+    """The smaller graph, then both ways."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graph", nargs="?", default="nell-995-h100")
+    parser.add_argument("--dim", type=int, default=100)
+    parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=0)
+    arguments = parser.parse_args()
+    graph = fivestar.read_graph(arguments.graph)
+    names = sorted(graph.entities)
+    chosen = np.random.default_rng(arguments.seed).choice(len(names), len(names) // 10, False)
+    new = {names[number] for number in chosen}
+
+    def settings(epochs: int) -> dict[str, Any]:
+        model = {"dim": arguments.dim, "pairing": "bilinear"}
+        training = {
+            "epochs": epochs,
+            "evaluate_every": 1,
+            "seed": arguments.seed,
+            "threads": arguments.threads,
+        }
+        return {"model": model, "training": training}
+
+    with tempfile.TemporaryDirectory() as folder:
+        first = Path(folder) / "first"
+        before = fivestar.train(without(graph, new), settings(arguments.epochs), first)
+        on = fivestar.train(graph, settings(arguments.epochs // 2), source=first)
+    anew = fivestar.train(graph, settings(arguments.epochs))
+    found = {
+        "settings": vars(arguments),
+        "withheld": len(new),
+        "facts_before": len(before.graph.train),
+        "facts_after": len(graph.train),
+        "from the smaller run": figures(on, new),
+        "from nothing": figures(anew, new),
+    }
+    OUT.write_text(json.dumps(found, indent=1))
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

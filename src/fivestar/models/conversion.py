@@ -1,0 +1,247 @@
+"""Trained models as 5★E with the same scores, and models that were trained in PyKEEN.
+
+A 5★E contains every model that moves each complex dimension by itself, affinely, and compares as it
+does: DistMult, ComplEx and pRotatE (L2) through the inner product, TransE and RotatE through the
+distance in their own norm.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fivestar.errors import ConversionImpossible
+from fivestar.geometry.complex_pairs import Complex, to_row
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.triples import Triples
+from fivestar.graph.vocabulary import Vocabulary
+from fivestar.models.base import Model
+from fivestar.models.bilinear import CP, RESCAL, ComplEx, DistMult, SimplE
+from fivestar.models.conve import ConvE
+from fivestar.models.distances import AbsoluteSum, ModulusSum
+from fivestar.models.fivestar import Denominator, FiveStarE
+from fivestar.models.hyperbolic import MuRP
+from fivestar.models.quaternion import QuatE
+from fivestar.models.registry import make_model
+from fivestar.models.rotation import PRotatE, RotatE
+from fivestar.models.similarity import CosineSum
+from fivestar.models.translation import MuRE, TransE
+from fivestar.models.tucker import TuckER
+
+Score = Literal["inner", "distance"]
+
+# How far from 1 the modulus of a turn may be.
+_UNIT = 1e-4
+
+_TWO_VECTORS = "an entity is one vector as head and another as tail; in a 5★E it is one"
+_MIXED = "it mixes dimensions, and a 5★E moves each complex dimension by itself"
+_IMPOSSIBLE: dict[type[Model], str] = {
+    SimplE: _TWO_VECTORS,
+    CP: _TWO_VECTORS,
+    RESCAL: _MIXED,
+    TuckER: _MIXED,
+    ConvE: "it is a network, not a map of each dimension",
+    QuatE: "a quaternion product mixes two complex dimensions, and a 5★E moves each by itself",
+    MuRP: "its points lie on a ball with another distance",
+    MuRE: "its squared distance and its biases are no score of a 5★E",
+    FiveStarE: "it is one already",
+}
+
+
+class Converted(NamedTuple):
+    """A 5★E and what it is: its new scores are `scale` · the old ones + `shift`."""
+
+    model: FiveStarE
+    dim: int
+    options: dict[str, Any]
+    scale: float = 1.0
+    shift: float = 0.0
+
+
+class _Parts(NamedTuple):
+    """What a model is as a 5★E: points, the maps a z + b, and the comparison."""
+
+    points: Complex
+    a: Complex
+    b: Complex
+    score: Score
+    norm: str = "l2"
+    scale: float = 1.0
+    shift: float = 0.0
+
+
+@torch.no_grad()
+def to_fivestar(
+    model: Model, score: Score | None = None, denominator: Denominator = "mobius"
+) -> Converted:
+    """The same model as a 5★E: the same scores, or (pRotatE) scores that rank the same.
+
+    `score` may be given to insist on one; it is refused if it is not the one that the model needs.
+    All denominators agree on the maps that come out; they differ in what training makes of them.
+    """
+    name = type(model).__name__
+    parts = _parts(model, name)
+    if score is not None and score != parts.score:
+        raise ConversionImpossible(
+            f"a 5★E with the {score} score cannot give the scores of {name}, which "
+            + (
+                "compares by a distance; use score distance"
+                if parts.score == "distance"
+                else "compares by an inner product; use score inner"
+            )
+        )
+    dim = parts.points.real.shape[1]
+    options = {"denominator": denominator, "score": parts.score, "norm": parts.norm}
+    found = FiveStarE(
+        len(model.entities),
+        len(model.relations),
+        dim,
+        denominator=denominator,
+        score=parts.score,
+        norm=parts.norm,  # type: ignore[arg-type]
+    ).to(model.entities)
+    found.entities.copy_(to_row(parts.points))
+    # The softened map divides by |d|²(1 + ε), so this d is as good as a 1.
+    d = 1 / (1 + found.epsilon) if denominator == "mobius" else 1.0
+    for entry, value in zip(found.relations.chunk(4, dim=1)[:2], (parts.a, parts.b), strict=True):
+        entry.copy_(to_row(value))
+    found.relations.chunk(4, dim=1)[2].zero_()
+    found.relations.chunk(4, dim=1)[3].copy_(to_row(_real(torch.full_like(parts.a.real, d))))
+    return Converted(found.eval(), dim, options, parts.scale, parts.shift)
+
+
+def _parts(model: Model, name: str) -> _Parts:
+    for kind, why in _IMPOSSIBLE.items():
+        if type(model) is kind:
+            raise ConversionImpossible(f"{name} cannot become a 5★E: {why}")
+    entities, relations = model.entities.detach(), model.relations.detach()
+    match model:
+        case DistMult():
+            return _Parts(_real(entities), _real(relations), _zeros(relations), "inner")
+        case ComplEx():
+            points, a = (Complex(*table.chunk(2, dim=1)) for table in (entities, relations))
+            return _Parts(points, a, _zeros(a.real), "inner")
+        case PRotatE():
+            if not isinstance(model.similarity, CosineSum):
+                raise ConversionImpossible(
+                    "pRotatE in its authors' form Σ|sin| cannot become a 5★E; train it with norm l2"
+                )
+            # −Σ sin²(x/2) = (Σ cos x − d)/2.
+            shift = float(entities.shape[1])
+            points, a = _on_circle(entities), _on_circle(relations)
+            return _Parts(points, a, _zeros(relations), "inner", scale=2.0, shift=shift)
+        case RotatE():
+            points = Complex(*entities.chunk(2, dim=1))
+            norm = "modulus" if isinstance(model.similarity, ModulusSum) else "l2"
+            return _Parts(points, _on_circle(relations), _zeros(relations), "distance", norm)
+        case TransE():
+            norm = "l1" if isinstance(model.similarity, AbsoluteSum) else "l2"
+            once = _real(torch.ones_like(relations))
+            return _Parts(_real(entities), once, _real(relations), "distance", norm)
+    raise ConversionImpossible(f"{name} is unknown here: nobody has said how it becomes a 5★E")
+
+
+def _real(values: Tensor) -> Complex:
+    return Complex(values, torch.zeros_like(values))
+
+
+def _zeros(like: Tensor) -> Complex:
+    return _real(torch.zeros_like(like))
+
+
+def _on_circle(angles: Tensor) -> Complex:
+    wide = angles.double()
+    return Complex(wide.cos().to(angles), wide.sin().to(angles))
+
+
+class Imported(NamedTuple):
+    """A model from elsewhere, under its name and with its options here."""
+
+    model: Model
+    name: str
+    dim: int
+    options: dict[str, Any]
+    graph: KnowledgeGraph
+    reciprocals: bool
+
+
+@torch.no_grad()
+def from_pykeen(model: Any, triples_factory: Any) -> Imported:
+    """A TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN, with the same scores.
+
+    Args:
+        model: the model, for instance `pipeline(...).model`.
+        triples_factory: what it was trained on, for instance `pipeline(...).training`: it gives the
+            names of entities and relations, and the training facts.
+    """
+    interaction = model.interaction
+    kind = type(interaction).__name__.removesuffix("Interaction").lower()
+    if kind not in {"transe", "rotate", "distmult", "complex"}:
+        raise ConversionImpossible(
+            f"no {type(model).__name__} from PyKEEN; TransE, RotatE, DistMult and ComplEx come in"
+        )
+    options: dict[str, Any] = {}
+    if kind == "transe":
+        if interaction.p not in {1, 2} or interaction.power_norm:
+            raise ConversionImpossible("only TransE with the plain 1- or 2-norm comes in")
+        options["norm"] = f"l{interaction.p}"
+    if kind == "rotate":
+        options["norm"] = "l2"  # PyKEEN's RotatE takes no other, whatever its p says
+    entities, relations = (
+        _table(representations, type(model).__name__)
+        for representations in (model.entity_representations, model.relation_representations)
+    )
+    graph = _graph_of(triples_factory)
+    reciprocals = bool(model.use_inverse_triples)
+    if reciprocals:  # even rows are relations, odd rows what turns them round
+        relations = torch.cat([relations[0::2], relations[1::2]])
+    wanted = len(graph.entities), len(graph.relations) * (1 + reciprocals)
+    if (len(entities), len(relations)) != wanted:
+        raise ConversionImpossible(
+            f"the model has {len(entities)} entities and {len(relations)} relations, its "
+            f"triples_factory {wanted[0]} and {wanted[1]}; give the one it was trained on"
+        )
+    if kind == "rotate":
+        relations = _angles(relations)
+    dim = entities.shape[1]
+    made = make_model(kind, *wanted, dim, **options)
+    for table, content in ((made.entities, entities), (made.relations, relations)):
+        table.copy_(
+            to_row(Complex(content.real, content.imag)) if content.is_complex() else content
+        )
+    return Imported(made.eval(), kind, dim, options, graph, reciprocals)
+
+
+def _table(representations: Any, name: str) -> Tensor:
+    """The rows of the one representation that these models have."""
+    (representation,) = representations
+    rows: Tensor = representation().detach().cpu()
+    if rows.ndim != 2:
+        raise ConversionImpossible(f"{name} has rows of shape {tuple(rows.shape[1:])}, not vectors")
+    return rows
+
+
+def _angles(turns: Tensor) -> Tensor:
+    modulus = turns.abs()
+    if (modulus - 1).abs().max() > _UNIT:
+        raise ConversionImpossible(
+            "the relations of this RotatE do more than turn: not of modulus 1"
+        )
+    return turns.angle()
+
+
+def _graph_of(factory: Any) -> KnowledgeGraph:
+    """The names and training facts of a triples factory; ids are names where it has none."""
+
+    def vocabulary(kind: str, count: int) -> Vocabulary:
+        by_name = getattr(factory, f"{kind}_to_id", None) or {str(n): n for n in range(count)}
+        return Vocabulary(kind, sorted(by_name, key=by_name.__getitem__))
+
+    entities = vocabulary("entity", factory.num_entities)
+    relations = vocabulary("relation", factory.real_num_relations)
+    columns = factory.mapped_triples.cpu().numpy().astype(np.int32).T
+    train = Triples(*(np.ascontiguousarray(column) for column in columns)).distinct()
+    return KnowledgeGraph("pykeen", entities, relations, train)

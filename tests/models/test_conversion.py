@@ -1,0 +1,156 @@
+"""A converted model scores as it did; what cannot be converted is refused with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.models.forms import made
+
+from fivestar.errors import ConversionImpossible, SettingsError
+from fivestar.models.construction import construct
+from fivestar.models.conversion import from_pykeen, to_fivestar
+
+POSSIBLE = {
+    "distmult": "inner",
+    "complex": "inner",
+    "protate l2": "inner",
+    "rotate": "distance",
+    "rotate l2": "distance",
+    "transe l1": "distance",
+    "transe l2": "distance",
+}
+IMPOSSIBLE = {
+    "simple": "one vector as head and another as tail",
+    "cp": "one vector as head and another as tail",
+    "rescal": "mixes dimensions",
+    "tucker": "mixes dimensions",
+    "conve": "a network",
+    "quate": "quaternion",
+    "murp": "ball",
+    "mure": "biases",
+    "protate l1": "train it with norm l2",
+    "fivestar mobius hermitian inner": "one already",
+}
+EVERY = torch.cartesian_prod(torch.arange(7), torch.arange(3), torch.arange(7)).unbind(dim=1)
+
+
+@pytest.mark.parametrize("denominator", ["mobius", "phase", "none"])
+@pytest.mark.parametrize("form", POSSIBLE)
+def test_all_scores_stay_the_same(form, denominator):
+    model = made(form, dtype=torch.float32)
+    found = to_fivestar(model, denominator=denominator)
+    # In wide arithmetic, so that only what the tables lost in the conversion is seen.
+    before, after = (m.double().score(*EVERY) for m in (model, found.model))
+    torch.testing.assert_close(after, found.scale * before + found.shift, rtol=1e-5, atol=2e-6)
+    assert (found.scale == 1 and found.shift == 0) or form == "protate l2"
+    heads = [m.score_heads(1, torch.arange(7)) for m in (model, found.model)]
+    torch.testing.assert_close(heads[1], found.scale * heads[0] + found.shift, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("form", "why"), IMPOSSIBLE.items())
+def test_what_is_no_5_star_e_is_refused(form, why):
+    with pytest.raises(ConversionImpossible, match=why):
+        to_fivestar(made(form))
+
+
+@pytest.mark.parametrize(("form", "score"), POSSIBLE.items())
+def test_the_other_score_is_refused(form, score):
+    other = "inner" if score == "distance" else "distance"
+    assert to_fivestar(made(form), score).options["score"] == score
+    with pytest.raises(ConversionImpossible, match=f"use score {score}"):
+        to_fivestar(made(form), other)
+
+
+def test_a_converted_model_can_learn_what_it_could_not():
+    """The parts that were 0 have gradients, so training can use them."""
+    model = to_fivestar(made("complex", dtype=torch.float32)).model
+    model.score(*EVERY)[:20].sum().backward()
+    a, b, c, d = model.relations.grad.chunk(4, dim=1)
+    assert all(part.abs().max() > 0 for part in (a, b, c, d))
+
+
+@st.composite
+def truth_values(draw):
+    entities, relations = draw(st.integers(1, 6)), draw(st.integers(1, 3))
+    density = draw(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]))
+    seed = draw(st.integers(0, 2**32 - 1))
+    facts = np.random.default_rng(seed).random((entities, relations, entities)) < density
+    if draw(st.booleans()):
+        facts[0] = True
+        facts[-1] = False
+    return facts
+
+
+@given(truth_values())
+def test_every_set_of_facts_has_a_5_star_e(facts):
+    model = construct(facts)
+    ids = torch.cartesian_prod(*(torch.arange(n) for n in facts.shape)).unbind(dim=1)
+    scores = model.score(*ids).detach().reshape(facts.shape).numpy()
+    np.testing.assert_allclose(scores, facts, atol=1e-3)
+    assert scores[facts].min(initial=2) > scores[~facts].max(initial=-1)
+    # All of its maps are Möbius maps: ad − bc is never 0.
+    a, b, c, d = model.matrix(model.relations.detach())
+    determinant = torch.complex(*a) * torch.complex(*d) - torch.complex(*b) * torch.complex(*c)
+    assert determinant.abs().min() > 0
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 3), (2, 2), (0, 1, 0)])
+def test_other_shapes_are_refused(shape):
+    with pytest.raises(SettingsError, match="shape"):
+        construct(np.zeros(shape))
+
+
+FACTS = [["a", "r", "b"], ["b", "s", "c"], ["c", "r", "a"], ["d", "s", "a"]]
+
+
+@pytest.mark.pykeen
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("TransE", {"scoring_fct_norm": 1}),
+        ("TransE", {"scoring_fct_norm": 2}),
+        ("RotatE", {}),
+        ("DistMult", {}),
+        ("ComplEx", {}),
+    ],
+)
+def test_models_from_pykeen_score_the_same(name, options, inverse):
+    models = pytest.importorskip("pykeen.models")
+    triples = pytest.importorskip("pykeen.triples")
+    factory = triples.TriplesFactory.from_labeled_triples(
+        np.array(FACTS), create_inverse_triples=inverse
+    )
+    theirs = getattr(models, name)(
+        triples_factory=factory, embedding_dim=6, random_seed=0, **options
+    ).eval()
+    found = from_pykeen(theirs, factory)
+    assert list(found.graph.entities) == ["a", "b", "c", "d"]
+    assert found.reciprocals is inverse
+    ids = torch.cartesian_prod(torch.arange(4), torch.arange(2), torch.arange(4))
+    tails = found.model.score(*ids.unbind(dim=1)).detach()
+    torch.testing.assert_close(tails, theirs.predict_hrt(ids).flatten(), rtol=1e-4, atol=1e-5)
+    given = torch.tensor([[0, 1], [1, 3]])
+    expected = theirs.predict_h(given)
+    if inverse:
+        heads = found.model.score_tails(given[:, 1], given[:, 0] + 2)
+    else:
+        heads = torch.cat([found.model.score_heads(int(r), t[None]) for r, t in given])
+    torch.testing.assert_close(heads, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.pykeen
+@pytest.mark.filterwarnings("ignore")
+def test_what_does_not_come_in_from_pykeen():
+    models = pytest.importorskip("pykeen.models")
+    triples = pytest.importorskip("pykeen.triples")
+    factory = triples.TriplesFactory.from_labeled_triples(np.array(FACTS))
+    with pytest.raises(ConversionImpossible, match="no HolE from PyKEEN"):
+        from_pykeen(models.HolE(triples_factory=factory, embedding_dim=4), factory)
+    other = triples.TriplesFactory.from_labeled_triples(np.array(FACTS[:2]))
+    with pytest.raises(ConversionImpossible, match="give the one it was trained on"):
+        from_pykeen(models.TransE(triples_factory=factory, embedding_dim=4), other)
