@@ -2,10 +2,10 @@
 
     FIVESTAR_DATA=... python experiments/inside/growing.py nell-995-h100
 
-A tenth of the entities is withheld with all their facts; a 5★E is trained on what is left. Then they
-come in, and training goes on from that run, or begins from nothing, on the same facts and with the
-same settings. Validation only: the MRR after each epoch, and at the end that of the triples with a
-new entity and of the others. Writes results/growing.json.
+A tenth of the entities is withheld with all their facts; a 5★E is trained on what is left. Then
+they come in, and training goes on from that run, or begins from nothing, on the same facts and with
+the same settings. Validation only: the MRR after each epoch, and at the end that of the triples
+with a new entity and of the others. Writes results/growing.json.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def figures(run: fivestar.Run, new: set[str]) -> dict[str, Any]:
     numbers = graph.entities.ids_of(sorted(new))
     is_new = np.isin(graph.valid.heads, numbers) | np.isin(graph.valid.tails, numbers)
     mrr = {
-        name: round(evaluate(run.model, graph, graph.valid[mask]).figures()["mrr"], 4)
+        name: round(evaluate(run.model, graph, graph.valid.take(mask)).figures()["mrr"], 4)
         for name, mask in (("with a new entity", is_new), ("the others", ~is_new))
     }
     curve = [(round(x["seconds"], 1), round(x["valid_mrr"], 4)) for x in run.history]
@@ -58,8 +58,8 @@ def main() -> None:
     arguments = parser.parse_args()
     graph = fivestar.read_graph(arguments.graph)
     names = sorted(graph.entities)
-    chosen = np.random.default_rng(arguments.seed).choice(len(names), len(names) // 10, False)
-    new = {names[number] for number in chosen}
+    order = np.random.default_rng(arguments.seed).permutation(len(names))
+    new = {names[number] for number in order[: len(names) // 10]}
 
     def settings(epochs: int) -> dict[str, Any]:
         model = {"dim": arguments.dim, "pairing": "bilinear"}
