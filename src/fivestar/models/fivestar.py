@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fivestar.errors import SettingsError
 from fivestar.geometry.complex_pairs import conjugate, from_row, squared_modulus, to_row
-from fivestar.geometry.moebius import (
+from fivestar.geometry.trained_forms import (
     Matrix,
     apply_affine,
     apply_phase,

@@ -1,0 +1,303 @@
+"""The laws of the Möbius group, in double precision and against 50 digits."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import pytest
+import torch
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from fivestar.geometry import circles, moebius
+from fivestar.geometry.classification import Kind, classify, distance_to_boundary, invariant
+from fivestar.geometry.decomposition import decompose
+from fivestar.geometry.fixed_points import canonical, fixed_points, multiplier, power
+from fivestar.geometry.moebius import apply, compose, distance, inverse
+from fivestar.geometry.riemann_sphere import chordal_distance, from_sphere, to_sphere
+
+WIDE = torch.complex128
+INFINITY = complex("inf")
+parts = st.floats(-8, 8).map(lambda x: 0.0 if abs(x) < 1e-6 else x)
+numbers = st.builds(complex, parts, parts)
+points = st.one_of(numbers, st.just(INFINITY), numbers.map(lambda z: z * 1e9))
+maps = st.lists(numbers, min_size=4, max_size=4).map(tuple)
+
+
+def tensor(z):
+    return torch.as_tensor(z, dtype=WIDE)
+
+
+def made(entries, least=1e-3):
+    """A map that is not all but degenerate."""
+    m = torch.tensor(entries, dtype=WIDE).reshape(2, 2)
+    assume(float(moebius.norm(m)) > 1e-3)
+    assume(float(moebius.steadiness(m)) > least)
+    return m
+
+
+def near(z, w, tolerance=1e-7):
+    assert float(chordal_distance(tensor(z), tensor(w))) < tolerance
+
+
+@given(maps, maps, maps, points)
+def test_group(one, two, three, z):
+    m, n, k = made(one), made(two), made(three)
+    near(apply(compose(m, n), tensor(z)), apply(m, apply(n, tensor(z))), 1e-6)
+    assert float(distance(compose(compose(m, n), k), compose(m, compose(n, k)))) < 1e-9
+    assert float(distance(compose(m, inverse(m)), moebius.identity_like(m))) < 1e-9
+    near(apply(inverse(m), apply(m, tensor(z))), z, 1e-6)
+    near(apply(moebius.identity_like(m), tensor(z)), z)
+
+
+@given(maps, maps, numbers)
+def test_scaling_a_matrix_changes_no_map(one, two, factor):
+    m, n = made(one), made(two)
+    assume(abs(factor) > 1e-3)
+    assert float(distance(m, factor * m)) < 1e-12
+    assert float(distance(m, n)) == pytest.approx(float(distance(factor * m, n)), abs=1e-9)
+    assert float(distance(m, n)) == pytest.approx(float(distance(n, m)), abs=1e-9)
+    assert complex(invariant(m)) == pytest.approx(complex(invariant(factor * m)), rel=1e-6)
+    one_again = moebius.normalised(m)
+    assert complex(moebius.determinant(one_again)) == pytest.approx(1, abs=1e-9)
+    assert float(distance(one_again, m)) < 1e-9
+
+
+@given(maps, maps)
+def test_conjugation_changes_neither_invariant_nor_kind(one, two):
+    m, by = made(one, 1e-2), made(two, 1e-2)
+    other = compose(by, compose(m, inverse(by)))
+    sigma = complex(invariant(m))
+    assert complex(invariant(other)) == pytest.approx(sigma, rel=1e-6, abs=1e-6)
+    clear = float(distance_to_boundary(m)) > 0.01 or abs(sigma.imag) < 1e-13
+    if clear and abs(sigma) > 0.01 and abs(sigma - 4) > 0.01:
+        assert int(classify(m)) == int(classify(other))
+
+
+@given(maps)
+def test_fixed_points_are_fixed_and_the_multiplier_is_the_derivative_there(entries):
+    m = made(entries)
+    attracting, repelling = fixed_points(m)
+    # Near a parabolic map the two run into each other with the root of the rounding.
+    for z in (attracting, repelling):
+        near(apply(m, z), z, 1e-6)
+    k = complex(multiplier(m))
+    assert abs(k) >= 1 - 1e-9
+    sigma = complex(invariant(m))
+    assert k + 1 / k + 2 == pytest.approx(sigma, rel=1e-6, abs=1e-6)
+    for z, derivative in ((attracting, 1 / k), (repelling, k)):
+        if abs(complex(z)) < 1e6 and abs(sigma - 4) > 0.1:
+            a, b, c, d = m.flatten().tolist()
+            slope = (a * d - b * c) / (c * complex(z) + d) ** 2
+            assert slope == pytest.approx(derivative, rel=1e-5)
+
+
+@given(maps)
+@example((1, 1, 0, 1))  # parabolic, ∞ fixed
+@example((1, 0, 1, 1))  # parabolic, 0 fixed
+@example((2, 0, 0, 2))  # the identity
+@example((0, 1, 1, 0))  # circular
+@example((0, 1j, 1j, 0))
+@example((3, 1, -1, 1))  # parabolic, elsewhere
+def test_canonical_form(entries):
+    m = made(entries, 1e-2)
+    sigma = complex(invariant(m))
+    assume(abs(sigma - 4) > 1e-3 or abs(sigma - 4) < 1e-14)
+    form, by = canonical(m)
+    assert float(distance(compose(by, compose(form, inverse(by))), m)) < 1e-6
+    a, b, c, d = form.flatten().tolist()
+    assert c == 0
+    assert d == 1
+    assert (b == 0) or (a == b == 1)
+
+
+@given(maps, points)
+@example((1, 2, 0, 3), 1 + 1j)
+@example((1, 0, 0, 1), INFINITY)
+def test_decomposition_recomposes(entries, z):
+    m = made(entries, 1e-2)
+    found = decompose(m)
+    assume(abs(entries[2]) > 1e-3 or entries[2] == 0)
+    assert float(distance(found.recomposed(), m)) < 1e-8
+    near(found(tensor(z)), apply(m, tensor(z)), 1e-6)
+    assert bool(found.inverts) is (entries[2] != 0)
+
+
+@given(maps, st.floats(-2, 2), st.floats(-2, 2))
+def test_flows_are_one_parameter_groups(entries, s, t):
+    m = made(entries, 1e-2)
+    # Beyond σ < 0 there are two roots as near as each other, and m^s jumps from one to the other.
+    both = compose(power(m, s), power(m, t))
+    assert float(distance(both, power(m, s + t))) < 1e-6
+    assert float(distance(power(m, 0.0), moebius.identity_like(m))) < 1e-9
+    assert float(distance(power(m, 1.0), m)) < 1e-9
+    assert float(distance(power(m, 2.0), compose(m, m))) < 1e-7
+
+
+@given(points)
+def test_the_sphere_and_back(z):
+    position = to_sphere(tensor(z))
+    assert float(position.norm()) == pytest.approx(1)
+    near(from_sphere(position), z, 1e-9)
+    assert float(chordal_distance(tensor(z), tensor(INFINITY))) == pytest.approx(
+        float((position - torch.tensor([0.0, 0, 1], dtype=torch.float64)).norm()), abs=1e-9
+    )
+
+
+grid = st.builds(complex, st.integers(-5, 5), st.integers(-5, 5)) | st.just(INFINITY)
+
+
+@given(maps, st.lists(grid, min_size=4, max_size=4, unique=True))
+def test_the_cross_ratio_is_kept(entries, four):
+    m = made(entries, 1e-2)
+    zs = [tensor(z) for z in four]
+    before = circles.cross_ratio(*zs)
+    after = circles.cross_ratio(*(apply(m, z) for z in zs))
+    near(after, before, 1e-5)
+
+
+@given(maps, numbers, st.floats(0.1, 5), st.floats(0, 2 * math.pi))
+def test_circles_and_lines_stay_generalised_circles(entries, centre, radius, angle):
+    m = made(entries, 1e-2)
+    direction = complex(math.cos(angle), math.sin(angle))
+    circle = circles.circle(tensor(centre), torch.tensor(radius, dtype=torch.float64))
+    line = circles.line(tensor(centre), tensor(direction))
+    for some, on in (
+        (circle, [centre + radius * direction * turn for turn in (1, 1j, -1, -1j, 0.6 + 0.8j)]),
+        (line, [centre + direction * step for step in (-3, -1, 0, 2, 50)] + [INFINITY]),
+    ):
+        for z in on:
+            assert float(circles.residual(some, tensor(z))) < 1e-9
+            assert float(circles.residual(circles.image(m, some), apply(m, tensor(z)))) < 1e-6
+    assert bool(circles.touches_infinity(line))
+    assert not bool(circles.touches_infinity(circle))
+    assert complex(circles.centre(circle)) == pytest.approx(centre)
+    assert float(circles.curvature(circle)) == pytest.approx(1 / radius)
+
+
+@given(st.lists(grid, min_size=3, max_size=3, unique=True))
+def test_three_points_have_one_circle(three):
+    zs = [tensor(z) for z in three]
+    some = circles.through(*zs)
+    for z in zs:
+        assert float(circles.residual(some, z)) < 1e-9
+
+
+@given(maps, numbers, st.floats(0, 2 * math.pi), st.floats(0, 2 * math.pi))
+def test_angles_are_kept(entries, z, first, second):
+    """Numerically: the angle between two short steps, before and after."""
+    m = made(entries, 1e-2)
+    _, _, c, d = entries
+    assume(abs(c * z + d) > 0.1)
+    step = 1e-6
+    ways = [complex(math.cos(x), math.sin(x)) for x in (first, second)]
+    moved = [complex(apply(m, tensor(z + step * w)) - apply(m, tensor(z))) for w in ways]
+    assume(min(map(abs, moved)) > 1e-9)
+    turn = (moved[1] / moved[0]) / abs(moved[1] / moved[0])
+    assert turn == pytest.approx(ways[1] / ways[0], abs=1e-3)
+
+
+@given(numbers, numbers)
+def test_a_half_turn_is_the_involution_with_these_fixed_points(p, q):
+    assume(float(chordal_distance(tensor(p), tensor(q))) > 0.01)
+    m = moebius.half_turn(tensor(p), tensor(q))
+    assert int(classify(m)) == Kind.CIRCULAR
+    assert float(distance(m, inverse(m))) < 1e-9
+    for z in (p, q):
+        near(apply(m, tensor(z)), z)
+
+
+@given(maps)
+def test_a_map_is_its_own_inverse_exactly_if_its_trace_is_0(entries):
+    m = made(entries)
+    is_own = float(distance(m, inverse(m))) < 1e-9
+    is_circular = abs(complex(moebius.trace(m))) < 1e-9 * float(moebius.norm(m))
+    is_identity = float(distance(m, moebius.identity_like(m))) < 1e-9
+    assert is_own is (is_circular or is_identity)
+    turned = torch.tensor([entries[0], entries[1], entries[2], -entries[0]], dtype=WIDE)
+    turned = turned.reshape(2, 2)
+    assume(float(moebius.steadiness(turned)) > 1e-3)
+    assert float(distance(turned, inverse(turned))) < 1e-9
+
+
+KINDS = {
+    Kind.IDENTITY: (2j, 0, 0, 2j),
+    Kind.PARABOLIC: (1, 3 + 1j, 0, 1),
+    Kind.CIRCULAR: (0, 2, 1j, 0),
+    Kind.ELLIPTIC: (complex(math.cos(1), math.sin(1)), 0, 0, 1),
+    Kind.HYPERBOLIC: (2, 0, 0, 0.5),
+    Kind.LOXODROMIC: (2j, 0, 0, 1),
+    Kind.DEGENERATE: (1, 2, 2, 4),
+}
+
+
+@pytest.mark.parametrize(("kind", "entries"), KINDS.items())
+def test_kinds(kind, entries):
+    m = torch.tensor(entries, dtype=WIDE).reshape(2, 2)
+    assert int(classify(m, 1e-9)) == kind
+    batch = torch.stack([m, torch.eye(2, dtype=WIDE)])
+    assert classify(batch, 1e-9).tolist() == [kind, Kind.IDENTITY]
+
+
+def test_reflection_turns_angles_round_so_it_is_no_map():
+    z = tensor(1 + 2j)
+    assert complex(moebius.reflected(z)) == 1 - 2j
+    assert complex(moebius.reflected(tensor(INFINITY))) == INFINITY
+    # A Möbius map is fixed by three points; this one keeps all real ones, so it would be z ↦ z.
+    assert all(complex(moebius.reflected(tensor(x))) == x for x in (0, 1, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_gradients_are_finite_where_the_value_is(dtype):
+    m = torch.tensor([[1, 2], [3, 4j]], dtype=dtype, requires_grad=True)
+    z = torch.tensor([1 + 1j, 5, 0], dtype=dtype, requires_grad=True)
+    apply(m, z).abs().sum().backward()
+    assert torch.isfinite(torch.view_as_real(m.grad)).all()
+    assert torch.isfinite(torch.view_as_real(z.grad)).all()
+
+
+def exact(entries):
+    return mpmath.matrix([[entries[0], entries[1]], [entries[2], entries[3]]])
+
+
+HARD = {
+    "determinant near 0": (1, 2, 2, 4 + 1e-9),
+    "c near 0": (1 + 1j, 2, 1e-13, 3),
+    "near parabolic": (1, 1, 1e-12, 1),
+    "far and near": (1e-8, 1e8, 1, 1e-8),
+    "near the identity": (1 + 1e-10, 1e-10j, -1e-10, 1),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_cases_against_50_digits(name):
+    """Points, invariants and multipliers as near to the truth as the problem itself allows."""
+    entries = HARD[name]
+    m = torch.tensor(entries, dtype=WIDE).reshape(2, 2)
+    with mpmath.workdps(50):
+        a, b, c, d = (mpmath.mpmathify(x) for x in entries)
+        det = a * d - b * c
+        sigma = (a + d) ** 2 / det
+        for z in (0.3 + 0.2j, 1e6, -1e-6j):
+            wanted = complex((a * z + b) / (c * z + d))
+            condition = float(abs(c * z) + abs(d)) / float(abs(c * z + d))
+            near(apply(m, tensor(z)), wanted, 1e-13 * (1 + condition))
+        spread = float((abs(a * d) + abs(b * c)) / abs(det))
+        assert complex(invariant(m)) == pytest.approx(complex(sigma), rel=1e-14 * (10 + spread))
+        root = mpmath.sqrt((a - d) ** 2 + 4 * b * c)
+        k = (a + d + root) / (a + d - root)
+        k = k if abs(k) >= 1 else 1 / k
+        assert complex(multiplier(m)) == pytest.approx(complex(k), rel=1e-13 * (100 + spread))
+
+
+@given(maps, points)
+def test_images_against_50_digits(entries, z):
+    m = made(entries, 1e-2)
+    assume(z != INFINITY)
+    with mpmath.workdps(50):
+        a, b, c, d = (mpmath.mpmathify(x) for x in entries)
+        under = c * z + d
+        assume(abs(under) > 0)
+        wanted = complex((a * z + b) / under)
+    near(apply(m, tensor(z)), wanted, 1e-11)
