@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 import fivestar
-from fivestar.cli import ask, convert, demo, evaluate, graph_info, graph_split, models, train
+from fivestar.cli import (
+    ask,
+    convert,
+    demo,
+    evaluate,
+    geometry,
+    graph_info,
+    graph_split,
+    models,
+    train,
+)
 from fivestar.cli.terminal import complain
 from fivestar.errors import FivestarError
 
@@ -31,6 +41,7 @@ app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.command("geometry", epilog=geometry.EXAMPLE)(geometry.geometry)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
 graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)

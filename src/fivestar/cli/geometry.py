@@ -1,0 +1,111 @@
+"""`fivestar geometry`: what the relations of a trained 5★E do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+from rich.text import Text
+
+from fivestar.cli.terminal import out, warn
+
+if TYPE_CHECKING:
+    from fivestar.analysis.relations import RelationGeometry
+
+EXAMPLE = "Example: fivestar geometry my_run --relation capital_of"
+_FIGURES = {
+    "expansion": "log |k|",
+    "rotation": "|arg k|",
+    "steadiness": "2|det|/‖m‖²",
+    "translation": "|f(h) − h|",
+    "turn": "|arg f′|",
+    "stretch": "|log |f′||",
+    "bend": "spread of log |f′|",
+}
+
+
+def geometry(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    *,
+    relation: Annotated[
+        str | None, typer.Option(help="Only this one, in full.", show_default=False)
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="How far tr²/det may be from where a kind has it.", min=0)
+    ] = 0.05,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Say for each relation which kinds of Möbius maps it uses, and how it turns and stretches.
+
+    Beside each figure stands that of the same model before training.
+    """
+    from fivestar.analysis import relations  # noqa: PLC0415  (slow to import)
+    from fivestar.runs.run import load_run  # noqa: PLC0415
+
+    loaded = load_run(run)
+    numbers = None if relation is None else [loaded.graph.relations.id_of(relation)]
+    found = relations.relation_geometry(loaded, tolerance, numbers)
+    before = relations.relation_geometry(relations.untrained(loaded), tolerance, numbers)
+    if not relations.of_the_map(loaded):
+        form = loaded.settings.model.denominator
+        warn(f"this run has the denominator {form}: all this is of the matrix, not of the map")
+    if as_json:
+        pairs = zip(found, before, strict=True)
+        listed = [one.as_json() | {"untrained": other.as_json()} for one, other in pairs]
+        typer.echo(json.dumps(listed, indent=1, ensure_ascii=False))
+    elif relation is not None:
+        _show_one(found[0], before[0])
+    else:
+        _show_all(found, before)
+
+
+def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> None:
+    shown = ("expansion", "rotation", "bend")
+    table = Table(
+        Column("relation", overflow="fold"), "facts", "kinds (%)", *shown, "near a pole", box=SIMPLE
+    )
+    for one in sorted(found, key=lambda each: -each.facts):
+        figures = [f"{getattr(one, key).median:.2f}" for key in shown]
+        cells = _kinds(one.kinds), *figures, f"{one.near_a_pole:.1%}"
+        table.add_row(Text(one.name), f"{one.facts:,}", *cells)
+    kinds = {kind: _mean([each.kinds[kind] for each in before]) for kind in before[0].kinds}
+    figures = [f"{_mean([getattr(each, key).median for each in before]):.2f}" for key in shown]
+    near = _mean([each.near_a_pole for each in before])
+    table.add_section()
+    table.add_row("untrained", "", _kinds(kinds), *figures, f"{near:.1%}")
+    out.print(table)
+    legend = ", ".join(f"{kind[:3]} {kind}" for kind in found[0].kinds)
+    out.print(f"Shares of dimensions ({legend}); medians over dimensions. More: --relation NAME")
+
+
+def _kinds(shares: dict[str, float]) -> str:
+    """The kinds that occur, the most frequent first."""
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    return " ".join(f"{kind[:3]} {100 * share:.0f}" for kind, share in ordered if share)
+
+
+def _show_one(found: RelationGeometry, before: RelationGeometry) -> None:
+    out.print(f"{found.name}: {found.facts:,} facts in train", markup=False)
+    table = Table("share of dimensions", "trained", "untrained")
+    for kind, share in found.kinds.items():
+        if share or before.kinds[kind]:
+            table.add_row(kind, f"{share:.1%}", f"{before.kinds[kind]:.1%}")
+    table.add_row("(heads) near a pole", f"{found.near_a_pole:.1%}", f"{before.near_a_pole:.1%}")
+    out.print(table)
+    table = Table("quartiles over dimensions", "", "trained", "untrained")
+    for key, meaning in _FIGURES.items():
+        cells = (_quartiles(getattr(each, key)) for each in (found, before))
+        table.add_row(key, Text(meaning), *cells)
+    out.print(table)
+
+
+def _quartiles(spread: Any) -> str:
+    return " / ".join(f"{value:.3f}" for value in spread)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,81 @@
+"""Maps that are known are recognised for what they are."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.analysis.relations import relation_geometry
+from fivestar.cli.main import app
+from fivestar.errors import SettingsError
+from fivestar.runs.settings import make_settings
+
+DIM = 4
+MAPS = {
+    "shift": ((1, 2 + 1j, 0, 1), "parabolic"),
+    "turn": ((1j, 0, 0, 1), "elliptic"),
+    "half turn": ((-1, 3, 0, 1), "circular"),
+    "grow": ((3, 0, 0, 1), "hyperbolic"),
+    "spiral": ((2j, 1, 0, 1), "loxodromic"),
+    "stay": ((2, 0, 0, 2), "identity"),
+    "invert": ((0, 1, 1, 0.5), "hyperbolic"),
+}
+
+
+@pytest.fixture(scope="module")
+def run():
+    facts = [(f"e{i}", name, f"e{i + 1}") for name in MAPS for i in range(20)]
+    graph = fivestar.read_graph(facts)
+    settings = make_settings({"model": {"dim": DIM}, "training": {"epochs": 0}})
+    made = fivestar.train(graph, settings)
+    with torch.no_grad():
+        made.model.entities.normal_(generator=torch.Generator().manual_seed(0))
+        made.model.entities[0] = torch.tensor([-0.5] * DIM + [0.0] * DIM)  # the pole of "invert"
+        for name, (entries, _) in MAPS.items():
+            row = torch.tensor([[e.real] * DIM + [e.imag] * DIM for e in map(complex, entries)])
+            made.model.relations[graph.relations.id_of(name)] = row.flatten()
+    return made
+
+
+def test_kinds_and_what_they_do(run):
+    found = {each.name: each for each in relation_geometry(run, 1e-6)}
+    for name, (_, kind) in MAPS.items():
+        if name != "invert":
+            assert found[name].kinds[kind] == 1
+            assert found[name].bend.high == pytest.approx(0, abs=1e-9)
+            assert found[name].near_a_pole == 0
+    assert found["shift"].translation.median == pytest.approx(math.hypot(2, 1))
+    assert found["turn"].rotation.median == pytest.approx(math.pi / 2)
+    assert found["grow"].expansion.median == pytest.approx(math.log(3))
+    assert found["grow"].stretch.median == pytest.approx(math.log(3))
+    assert found["spiral"].turn.median == pytest.approx(math.pi / 2)
+    assert found["stay"].steadiness.median == pytest.approx(1)
+    assert found["invert"].bend.low > 0.1
+    assert found["invert"].near_a_pole > 0
+    assert found["stay"].facts == 20
+
+
+def test_the_command(run, tmp_path):
+    run.save(tmp_path / "run")
+
+    def call(*arguments):
+        return CliRunner().invoke(app, ["geometry", str(tmp_path / "run"), *arguments])
+
+    assert "lox 100" in call().stdout
+    assert "circular" in call("--relation", "half turn").stdout
+    assert '"untrained"' in call("--relation", "shift", "--json").stdout
+    assert "no relation 'shft'; did you mean 'shift'" in str(call("--relation", "shft").exception)
+
+
+def test_other_models_are_refused_and_other_forms_told(run, tmp_path):
+    for name, options in (("quate", {}), ("fivestar", {"denominator": "phase"})):
+        settings = {"model": {"name": name, "dim": 2, **options}, "training": {"epochs": 0}}
+        fivestar.train(run.graph, settings).save(tmp_path / name)
+    with pytest.raises(SettingsError, match="the maps of a 5★E, and the run is a quate"):
+        relation_geometry(fivestar.load(tmp_path / "quate"))
+    told = CliRunner().invoke(app, ["geometry", str(tmp_path / "fivestar")])
+    assert "of the matrix, not of the map" in told.stderr
