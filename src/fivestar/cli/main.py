@@ -18,6 +18,7 @@ from fivestar.cli import (
     graph_split,
     models,
     patterns,
+    shapes,
     train,
 )
 from fivestar.cli.terminal import complain
@@ -44,6 +45,7 @@ app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
 app.command("geometry", epilog=geometry.EXAMPLE)(geometry.geometry)
 app.command("patterns", epilog=patterns.EXAMPLE)(patterns.patterns)
+app.command("shapes", epilog=shapes.EXAMPLE)(shapes.shapes)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
 graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)

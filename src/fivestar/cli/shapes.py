@@ -1,0 +1,57 @@
+"""`fivestar shapes`: lines and circles, before and after a relation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+from rich.text import Text
+
+from fivestar.cli.terminal import out
+
+EXAMPLE = "Example: fivestar shapes my_run"
+
+
+def shapes(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    *,
+    widest: Annotated[
+        float, typer.Option(help="A line: its width by its length, at most.", min=0, max=1)
+    ] = 0.2,
+    roughest: Annotated[
+        float, typer.Option(help="A circle: deviation by radius, at most.", min=0, max=1)
+    ] = 0.2,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Count where relations turn lines into circles and circles into lines.
+
+    Beside a null model: the same points with one coordinate shuffled.
+    """
+    from fivestar.analysis.shapes import Criterion  # noqa: PLC0415  (slow to import)
+    from fivestar.analysis.shapes import shapes as look  # noqa: PLC0415
+    from fivestar.runs.run import load_run  # noqa: PLC0415
+
+    found = look(load_run(run), Criterion(widest, roughest))
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
+        return
+    table = Table("heads → moved heads", "dimensions", "share", "by chance", box=SIMPLE)
+    total = sum(found.counts.values())
+    for name, count in found.counts.items():
+        table.add_row(name, f"{count:,}", f"{count / total:.1%}", f"{found.by_chance[name]:,}")
+    out.print(table)
+    table = Table(
+        "clearest", Column("relation", overflow="fold"), "dimension", "residual", box=SIMPLE
+    )
+    for one in found.examples:
+        table.add_row(one.change, Text(one.relation), str(one.dimension), f"{one.clarity:.3f}")
+    out.print(table)
+    out.print(
+        f"{found.relations} relations with enough heads. A line is at most {widest:g} as wide as "
+        f"long; a circle deviates by at most {roughest:g} of its radius, without a gap of 120°.",
+        markup=False,
+    )

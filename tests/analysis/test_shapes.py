@@ -1,0 +1,113 @@
+"""Lines and circles are recognised; similarities keep them, Möbius maps need not."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.analysis.shapes import Criterion, fitted, flatness, roundness, shapes
+from fivestar.cli.main import app
+from fivestar.errors import SettingsError
+from fivestar.runs.settings import make_settings
+
+LINE, CIRCLE, NEITHER = range(3)
+
+
+def on_line(count, generator, noise=0.0):
+    along = torch.randn(count, generator=generator, dtype=torch.float64)
+    return torch.complex(along, noise * torch.randn(count, generator=generator).double())
+
+
+def on_circle(count, generator, share=1.0):
+    turn = torch.rand(count, generator=generator, dtype=torch.float64) * 2 * math.pi * share
+    return torch.polar(torch.ones_like(turn), turn)
+
+
+@pytest.mark.parametrize("shift", [0, 3 + 4j])
+@pytest.mark.parametrize("factor", [1, 0.01j, 50])
+def test_what_is_what(shift, factor):
+    generator = torch.Generator().manual_seed(0)
+    cloud = torch.complex(*torch.randn(2, 200, generator=generator, dtype=torch.float64))
+    cases = {
+        LINE: [on_line(200, generator), on_line(200, generator, 0.1)],
+        CIRCLE: [on_circle(200, generator)],
+        # A short arc is no circle, and a cloud is nothing.
+        NEITHER: [cloud, on_circle(200, generator, 0.4)],
+    }
+    for shape, several in cases.items():
+        for z in several:
+            assert int(fitted((factor * z + shift)[:, None], Criterion()).shape) == shape
+
+
+@given(
+    st.integers(0, 10**6),
+    st.complex_numbers(min_magnitude=1e-2, max_magnitude=1e2),
+    st.complex_numbers(max_magnitude=10),
+)
+def test_similarities_keep_every_shape(seed, factor, shift):
+    """So ComplEx (z ↦ r z) and RotatE (|r| = 1) turn no line into a circle: a theorem."""
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.complex(*torch.randn(2, 40, 5, generator=generator, dtype=torch.float64))
+    moved = factor * z + shift
+    torch.testing.assert_close(flatness(moved), flatness(z), rtol=1e-6, atol=1e-6)
+    for before, after in zip(roundness(z), roundness(moved), strict=True):
+        torch.testing.assert_close(after, before, rtol=1e-5, atol=1e-5)
+    assert torch.equal(fitted(moved, Criterion()).shape, fitted(z, Criterion()).shape)
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Heads on the real line in dimension 0, on the unit circle in 1, anywhere in 2."""
+    facts = [(f"e{i}", name, f"e{(i + 1) % 90}") for name in ("cayley", "stay") for i in range(90)]
+    graph = fivestar.read_graph(facts)
+    made = fivestar.train(graph, make_settings({"model": {"dim": 3}, "training": {"epochs": 0}}))
+    generator = torch.Generator().manual_seed(1)
+    cloud = torch.complex(*torch.randn(2, 90, generator=generator, dtype=torch.float64))
+    columns = torch.stack([on_line(90, generator), on_circle(90, generator), cloud], dim=1)
+    with torch.no_grad():
+        made.model.entities.copy_(torch.cat([columns.real, columns.imag], dim=1))
+        # (z − i)/(z + i) takes the real line to the unit circle.
+        for name, maps in {
+            "cayley": [(1, -1j, 1, 1j), (1, 1.2, 1, -1.2), (1, 0, 0, 1)],
+            "stay": [(1, 0, 0, 1)] * 3,
+        }.items():
+            entries = torch.tensor(maps, dtype=torch.complex64).T
+            row = torch.cat([torch.cat([e.real, e.imag]) for e in entries])
+            made.model.relations[graph.relations.id_of(name)] = row
+    return made
+
+
+def test_changes_of_shape_are_counted(run):
+    found = shapes(run)
+    assert found.relations == 2
+    assert found.counts["line → circle"] == 1
+    assert found.counts["line → line"] == 1
+    assert found.counts["circle → circle"] >= 1
+    assert sum(found.counts.values()) == sum(found.by_chance.values()) == 6
+    assert sum(n for name, n in found.by_chance.items() if "circle" in name) <= 1
+    example = next(one for one in found.examples if one.change == "line → circle")
+    assert (example.relation, example.dimension) == ("cayley", 0)
+    assert example.clarity < 0.05
+
+
+def test_the_command(run, tmp_path):
+    run.save(tmp_path / "run")
+    assert "line → circle" in CliRunner().invoke(app, ["shapes", str(tmp_path / "run")]).stdout
+    printed = CliRunner().invoke(app, ["shapes", str(tmp_path / "run"), "--json"]).stdout
+    assert json.loads(printed)["counts"]["line → circle"] == 1
+
+
+def test_graphs_without_enough_heads_are_refused():
+    run = fivestar.train(
+        fivestar.read_graph([("a", "r", "b"), ("b", "s", "c")]),
+        {"model": {"dim": 2}, "training": {"epochs": 0}},
+    )
+    with pytest.raises(SettingsError, match="has 30 heads or more"):
+        shapes(run)
