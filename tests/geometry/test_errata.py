@@ -1,0 +1,163 @@
+"""Where the paper errs: a law or a counter-example for each page of docs/errata.md."""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.geometry.test_moebius_laws import made, maps, numbers, tensor
+
+from fivestar.geometry import moebius
+from fivestar.geometry.classification import Kind, classify, invariant
+from fivestar.geometry.fixed_points import fixed_points, multiplier
+from fivestar.geometry.moebius import apply, compose, inverse
+from fivestar.geometry.riemann_sphere import chordal_distance
+from fivestar.models.registry import make_model
+
+
+def m(*entries):
+    return torch.tensor(entries, dtype=torch.complex128).reshape(2, 2)
+
+
+@given(maps, maps, numbers)
+def test_a_path_beside_a_loop_cannot_be_fitted_exactly(one, two, start):
+    """tᵢ = M₂ hᵢ, tᵢ₊₁ = M₃ tᵢ, hᵢ₊₁ = M₁ hᵢ force M₁ = M₂⁻¹ M₃ M₂, so the path closes as well."""
+    across = made(one, 1e-2)
+    turn = cmath.exp(2j * math.pi / 5)  # a loop of five: M₃⁵ is the identity
+    around = made(two, 1e-2)
+    loop = compose(around, compose(m(turn, 0, 0, 1), inverse(around)))
+    path = compose(inverse(across), compose(loop, across))
+    h = apply(inverse(across), tensor(start))
+    first = h
+    for _ in range(5):
+        h = apply(path, h)
+    assert float(chordal_distance(h, first)) < 1e-5
+
+
+def test_the_determinant_is_not_the_scale():
+    """diag(2, ½) has determinant 1 and multiplies by 4; what is meaningful is the multiplier."""
+    grow = m(2, 0, 0, 0.5)
+    assert complex(moebius.determinant(grow)) == 1
+    assert complex(apply(grow, tensor(1))) == 4
+    assert complex(multiplier(grow)) == pytest.approx(4)
+    assert float(moebius.steadiness(grow)) == pytest.approx(2 / 4.25)
+
+
+@given(maps, numbers)
+def test_every_map_keeps_orientation(entries, z):
+    """So its sign says nothing: small triangles keep their sense, whatever the determinant is."""
+    some = made(entries, 1e-2)
+    _, _, c, d = entries
+    assume(abs(c * z + d) > 0.1)
+    corners = [apply(some, tensor(z + step)) for step in (0, 1e-5, 1e-5j)]
+    one, other = (complex(corner - corners[0]) for corner in corners[1:])
+    assume(abs(one) > 1e-9)
+    assert (other / one).imag > 0
+
+
+def test_inversion_and_reflection_come_together():
+    """A lone inversion, 1/conj(z), and a lone reflection, conj(z), turn angles round."""
+    for lone in (lambda z: 1 / z.conjugate(), lambda z: z.conjugate()):
+        z = 1 + 2j
+        one, other = (lone(z + step) - lone(z) for step in (1e-6, 1e-6j))
+        assert (other / one).imag < 0
+    assert complex(apply(moebius.inversion(tensor(0)), tensor(1 + 2j))) == 1 / (1 + 2j)
+
+
+def test_positive_premises_do_not_make_a_positive_conclusion():
+    """With the inner product, (h, r₁, t₁) > 0 and (t₁, r₂, t₂) > 0, yet (h, r₂∘r₁, t₂) < 0."""
+    turn = cmath.exp(0.3j * math.pi)
+    h, r1, r2 = 1, m(turn, 0, 0, 1), m(turn, 0, 0, 1)
+
+    def score(r, x, y):
+        return (complex(apply(r, tensor(x))) * complex(y).conjugate()).real
+
+    t1 = cmath.exp(0.6j * math.pi)
+    t2 = cmath.exp(1.2j * math.pi)
+    assert score(r1, h, t1) > 0
+    assert score(r2, t1, t2) > 0
+    assert score(compose(r2, r1), h, t2) < 0
+
+
+@given(numbers, numbers, st.complex_numbers(max_magnitude=5), st.integers(-4, 4))
+def test_a_map_that_fixes_three_points_is_the_identity(p, q, k, extra):
+    """So a relation that is reflexive for all entities does nothing, or has few of them."""
+    assume(float(chordal_distance(tensor(p), tensor(q))) > 0.05)
+    assume(abs(k) > 0.1)
+    assume(abs(k - 1) > 0.1)
+    third = tensor(p + extra + 0.5j)
+    assume(min(float(chordal_distance(third, tensor(z))) for z in (p, q)) > 0.05)
+    # z ↦ k z about p and q instead of 0 and ∞: every map that fixes both.
+    to_both = m(q, p, 1, 1)
+    some = compose(to_both, compose(m(k, 0, 0, 1), inverse(to_both)))
+    for z in (p, q):
+        assert float(chordal_distance(apply(some, tensor(z)), tensor(z))) < 1e-7
+    assert float(chordal_distance(apply(some, third), third)) > 1e-4
+
+
+def test_the_kinds_are_no_groups():
+    """Two half-turns in turn are a hyperbolic map; two parabolic ones a loxodromic one."""
+    turns = (
+        moebius.half_turn(tensor(0), tensor(complex("inf"))),
+        moebius.half_turn(tensor(1), tensor(3)),
+    )
+    assert [int(classify(turn, 1e-9)) for turn in turns] == [Kind.CIRCULAR] * 2
+    assert int(classify(compose(*turns), 1e-9)) == Kind.HYPERBOLIC
+    shifts = m(1, 1, 0, 1), m(1, 0, 1j, 1)
+    assert [int(classify(shift, 1e-9)) for shift in shifts] == [Kind.PARABOLIC] * 2
+    assert int(classify(compose(*shifts), 1e-9)) == Kind.LOXODROMIC
+
+
+@given(numbers, numbers)
+def test_a_circular_map_has_two_fixed_points(p, q):
+    """Circular is tr² = 0, the half-turn; Δ = 0 (one fixed point) is parabolic."""
+    assume(float(chordal_distance(tensor(p), tensor(q))) > 0.05)
+    turn = moebius.half_turn(tensor(p), tensor(q))
+    assert abs(complex(invariant(turn))) < 1e-9
+    found = fixed_points(turn)
+    assert float(chordal_distance(found.attracting, found.repelling)) > 0.04
+
+
+@given(st.floats(0.1, 2), st.floats(-3, 3))
+def test_the_modulus_of_k_expands_and_its_argument_turns(alpha, beta):
+    k = cmath.exp(complex(alpha, beta))
+    found = complex(multiplier(m(k, 0, 0, 1)))
+    assert abs(found) == pytest.approx(math.exp(alpha))
+    assert cmath.phase(found) == pytest.approx(cmath.phase(k))
+
+
+def test_the_matrix_of_one_relation_and_then_another():
+    """r₁ and then r₂ is the product 𝔍₂ 𝔍₁."""
+    first, second = m(1, 1, 0, 1), m(2, 0, 0, 1)  # add 1, then double
+    assert complex(apply(compose(second, first), tensor(3))) == 8
+    assert complex(apply(first @ second, tensor(3))) == 7
+
+
+def test_hyperbolic_maps_are_not_loxodromic_here():
+    """tr² ∉ [0, 4] alone would hold for hyperbolic maps too, which are the real case above 4."""
+    grow = m(3, 0, 0, 1)
+    assert invariant(grow).real > 4
+    assert int(classify(grow, 1e-9)) == Kind.HYPERBOLIC
+    # k < 0 turns by 180° as it stretches: loxodromic, though tr²/det is real.
+    assert int(classify(m(-3, 0, 0, 1), 1e-9)) == Kind.LOXODROMIC
+
+
+def test_the_released_code_does_not_compute_the_equation():
+    """`phase` divides by |c h + d|, not by c h + d: scaling a matrix changes it."""
+    generator = torch.Generator().manual_seed(0)
+    for form, scales in (("mobius", False), ("phase", True)):
+        model = make_model("fivestar", 3, 1, 4, denominator=form)
+        model.start(generator)
+        with torch.no_grad():
+            model.entities.normal_(generator=generator)
+            model.relations.normal_(generator=generator)
+        ids = torch.tensor([0]), torch.tensor([0])
+        before = model.query(*ids).detach()
+        with torch.no_grad():
+            model.relations.mul_(2)
+        ratio = (model.query(*ids).detach() / before).mean()
+        assert float(ratio) == pytest.approx(2 if scales else 1, rel=1e-4)
