@@ -23,6 +23,8 @@ from peak_memory import forget_peak, peak, resident
 import fivestar
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.models.registry import MODELS, make_model
+from fivestar.runs.settings import TrainingSettings
+from fivestar.training.budget import make_budget
 from fivestar.training.objectives import Loss
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
@@ -45,7 +47,9 @@ def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -
         step = Step(model, Loss(REGULARIZERS["n3"], 0.01), rows_at_once=500)
     else:
         loss = SampledLoss("negative-sampling", 6.0, 1.0)
-        step = SampledStep(model, loss, Negatives(64, entities))
+        training = TrainingSettings(objective="negative-sampling", negatives=64)
+        at_once = make_budget(model, len(graph.facts), training).pairs
+        step = SampledStep(model, loss, Negatives(64, entities), triples_at_once=at_once)
     while True:
         for batch in queries.batches(500, generator, CPU):
             step.gradients(batch)
@@ -97,9 +101,10 @@ def main() -> None:
         print(json.dumps(measure(arguments)))
         return
     print("| model | objective | triples/s | × ComplEx | peak MB |\n|---|---|---|---|---|")
-    for objective in ("softmax", "negative-sampling"):
+    objectives = [arguments.objective] if arguments.objective else ["softmax", "negative-sampling"]
+    for objective in objectives:
         for name in sorted(MODELS):
-            options = ["--one", name, "--objective", objective, *sys.argv[1:]]
+            options = [*sys.argv[1:], "--one", name, "--objective", objective]
             done = subprocess.run(
                 [sys.executable, __file__, *options], check=True, capture_output=True, text=True
             )
