@@ -31,6 +31,7 @@ def main() -> None:
         rows = [line for line in mine if line["data"] == name]
         if rows:
             text.append(section(title, rows, published.get(name, {})))
+    text.append((HERE / "other_tasks.md").read_text(encoding="utf-8").rstrip())
     (ROOT / "docs" / "models.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
 
 
