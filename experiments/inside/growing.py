@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import provenance
 
 import fivestar
 from fivestar.evaluation.report import evaluate
@@ -78,6 +79,7 @@ def main() -> None:
     anew = fivestar.train(graph, settings(arguments.epochs))
     found = {
         "settings": vars(arguments),
+        "provenance": provenance(),
         "withheld": len(new),
         "facts_before": len(before.graph.train),
         "facts_after": len(graph.train),

@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from provenance import provenance
+
 import fivestar
 
 OUT = Path(__file__).parent.parent.parent / "results" / "warm_start.json"
@@ -69,9 +71,8 @@ def main() -> None:
         for lr in (0.1, 0.03):
             further = train(arguments, FIVESTAR, arguments.minutes - spent, lr=lr, source=second)
             found[f"ComplEx → 5★E, lr {lr}"] = curve(begun) + curve(further, spent)
-    OUT.write_text(
-        json.dumps({"settings": vars(arguments), "curves": found}, ensure_ascii=False, indent=1)
-    )
+    whole = {"settings": vars(arguments), "provenance": provenance(), "curves": found}
+    OUT.write_text(json.dumps(whole, ensure_ascii=False, indent=1))
     for name, points in found.items():
         print(name, *(f"{minutes}:{mrr:.4f}" for minutes, mrr in points))
 

@@ -99,6 +99,8 @@ def test_the_command(tmp_path):
     shown = CliRunner().invoke(app, ["patterns", str(tmp_path / "run")]).stdout
     assert "parent, child" in shown
     assert "Control" in shown
+    few = CliRunner().invoke(app, ["patterns", str(tmp_path / "run"), "--top", "1"]).stdout
+    assert "more: --top or --json" in few
     printed = CliRunner().invoke(app, ["patterns", str(tmp_path / "run"), "--json"]).stdout
     assert json.loads(printed)["scores"]["symmetric"]["recall"] == 1
 

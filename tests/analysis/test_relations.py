@@ -67,6 +67,8 @@ def test_the_command(run, tmp_path):
 
     assert "lox 100" in call().stdout
     assert "circular" in call("--relation", "half turn").stdout
+    loose = call("--relation", "spiral", "--tolerance", "100").stdout
+    assert "loxodromic" not in loose
     assert '"untrained"' in call("--relation", "shift", "--json").stdout
     assert "no relation 'shft'; did you mean 'shift'" in str(call("--relation", "shft").exception)
 

@@ -102,6 +102,12 @@ def test_the_command(run, tmp_path):
     assert "line → circle" in CliRunner().invoke(app, ["shapes", str(tmp_path / "run")]).stdout
     printed = CliRunner().invoke(app, ["shapes", str(tmp_path / "run"), "--json"]).stdout
     assert json.loads(printed)["counts"]["line → circle"] == 1
+    for option, value, change, count in (
+        ("--roughest", "0", "line → circle", 0),
+        ("--widest", "1", "line → line", 6),
+    ):
+        other = ["shapes", str(tmp_path / "run"), "--json", option, value]
+        assert json.loads(CliRunner().invoke(app, other).stdout)["counts"][change] == count
 
 
 def test_graphs_without_enough_heads_are_refused():

@@ -83,7 +83,16 @@ def test_infinite_scores_are_ranked():
         model.entities.copy_(torch.arange(12.0).view(6, 2) * 3e37)
         model.relations.fill_(1.0)
     facts = Triples.of([(5, 0, 1)])
-    ranks = rank_tails(model, facts.heads, facts.relations, facts.tails, KnownAnswers.of(facts))
+    told = []
+    ranks = rank_tails(
+        model,
+        facts.heads,
+        facts.relations,
+        facts.tails,
+        KnownAnswers.of(facts),
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told[-1][0] == told[-1][1] > 0
     assert (ranks.optimistic[0], ranks.pessimistic[0]) == (1, 6)
 
 

@@ -148,7 +148,13 @@ def test_every_model_trains_resumes_and_loads(graph, tmp_path, name, objective):
 
 @pytest.mark.parametrize(
     "change",
-    [{"negatives": 5}, {"negatives_from": "unknown"}, {"margin": 1.0}, {"adversarial": 1.0}],
+    [
+        {"negatives": 5},
+        {"negatives_from": "unknown"},
+        {"corruption": "bernoulli"},
+        {"margin": 1.0},
+        {"adversarial": 1.0},
+    ],
     ids=str,
 )
 def test_every_setting_of_sampling_changes_the_result(graph, change):

@@ -32,6 +32,8 @@ from fivestar.runs.run import Run
 
 # Triples of relations drawn as the baseline of compositions.
 _DRAWN = 999
+# Compositions that chance gives no more often than this count as learned.
+_RARE = 0.05
 # A relation is reflexive in the graph if at least this share of its facts goes from x to x.
 _LOOPS = 0.5
 
@@ -213,7 +215,7 @@ def _composed(
         p_value = (1 + int(torch.searchsorted(chance, far, right=True))) / (1 + _DRAWN)
         names = tuple(graph.relations.names_of(rule))
         found.append(
-            Finding("composed", names, float(far), p_value, learned=p_value <= 0.05, true=True)
+            Finding("composed", names, float(far), p_value, learned=p_value <= _RARE, true=True)
         )
     return found
 

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from fivestar.cli.terminal import out as screen
+from fivestar.cli.terminal import ranking_progress
 
 EXAMPLE = "Example: fivestar convert my_complex_run my_fivestar_run --to fivestar"
 
@@ -43,7 +44,9 @@ def convert(
     figures = {}
     if len(after.graph.valid):
         for name, each in (("before", before), ("after", after)):
-            figures[name] = evaluate(each.model, each.graph, each.graph.valid).figures()
+            with ranking_progress() as progress:
+                ranked = evaluate(each.model, each.graph, each.graph.valid, progress=progress)
+            figures[name] = ranked.figures()
         after.metrics["valid"] = figures["after"]
     after.save(out)
     _show(figures, after.metrics, out)

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fivestar.cli.terminal import out, warn
+from fivestar.cli.terminal import out, ranking_progress, warn
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def evaluate(
     if task != "links":
         _other_task(task, loaded, triples, counts, as_json=as_json, plain=not (graph or by))
         return
-    found = report.evaluate(loaded.model, loaded.graph, triples, known, score_bytes)
+    with ranking_progress() as progress:
+        found = report.evaluate(loaded.model, loaded.graph, triples, known, score_bytes, progress)
     figures = found.figures(counts)
     if by is not None:
         figures[f"by_{by}"] = found.apart(loaded.graph, by, counts)

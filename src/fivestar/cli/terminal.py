@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -27,17 +35,22 @@ def warn(message: str, console: Console = err) -> None:
     console.print(Text("warning: ", style="bold yellow") + Text(message), soft_wrap=True)
 
 
+def reading_progress() -> AbstractContextManager[ProgressCallback]:
+    """How many bytes have been read."""
+    return _progress("reading", DownloadColumn())
+
+
+def ranking_progress() -> AbstractContextManager[ProgressCallback]:
+    """How many queries have been ranked."""
+    return _progress("ranking", MofNCompleteColumn())
+
+
 @contextmanager
-def reading_progress() -> Iterator[ProgressCallback]:
+def _progress(text: str, amount: ProgressColumn) -> Iterator[ProgressCallback]:
     """A progress bar that appears with the first report and vanishes at the end."""
-    columns = (
-        TextColumn("reading"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(compact=True),
-    )
+    columns = (TextColumn(text), BarColumn(), amount, TimeRemainingColumn(compact=True))
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("reading", visible=False)
+        task = bar.add_task(text, visible=False)
 
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total, visible=True)

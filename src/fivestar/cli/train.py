@@ -60,7 +60,10 @@ def _train(  # noqa: PLR0913
     on_bad_line: OnBadLine = "error",
     **flags: Any,
 ) -> None:
-    """Train a model on a graph, or (--resume) go on with a run that was stopped."""
+    """Train a model on a graph, or (--resume) go on with a run that was stopped.
+
+    The defaults are those of 5★E; other models bring their published ones: fivestar models NAME.
+    """
     given = {flag: value for flag, value in flags.items() if value is not None}
     if resume_from is not None:
         if source or to or settings_file or begin_from or given:

@@ -7,6 +7,7 @@ product as those of the others, so a tie is a tie.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from fivestar.models.similarity import TILE
 Numbers = npt.NDArray[np.int64]
 # Bytes of scores held at once unless a budget says otherwise.
 SCORE_BYTES = 64 << 20
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,12 @@ def rank_tails(
     tails: npt.NDArray[np.integer],
     known: KnownAnswers,
     score_bytes: int = SCORE_BYTES,
+    progress: Progress | None = None,
 ) -> Ranks:
     """The rank of each tail as the answer to its query (head, relation).
 
     A relation r + R, where the model has only R relations, asks for the heads of (?, r, head).
+    `progress` is called with (queries done, queries in all).
     `known` must hold the ranked facts themselves; its other answers are left out of the ranking.
     """
     # Ordered by relation, so that queries for the heads of a relation stand together.
@@ -92,6 +96,8 @@ def rank_tails(
         above, level = scores.compare(rows, goal)
         rivals = scores.entities - np.bincount(hidden_row, minlength=len(some))[rows]
         found[:, pairs] = above + 1, above + level + 1, rivals + 1
+        if progress is not None:
+            progress(first + len(some), len(keys))
     return Ranks(*found)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fivestar.evaluation.metrics import HITS, metrics, mrr_interval
-from fivestar.evaluation.ranking import SCORE_BYTES, Ranks, rank_tails
+from fivestar.evaluation.ranking import SCORE_BYTES, Progress, Ranks, rank_tails
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.statistics import relation_profiles
@@ -83,6 +83,7 @@ def evaluate(
     triples: Triples,
     known: KnownAnswers | None = None,
     score_bytes: int = SCORE_BYTES,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Rank tails and heads of these triples, line by line.
 
@@ -92,7 +93,9 @@ def evaluate(
     if known is None:
         known = KnownAnswers.of(with_reciprocals(graph.facts + triples, relations))
     asked = with_reciprocals(triples, relations)
-    ranks = rank_tails(model, asked.heads, asked.relations, asked.tails, known, score_bytes)
+    ranks = rank_tails(
+        model, asked.heads, asked.relations, asked.tails, known, score_bytes, progress
+    )
     is_tail = np.arange(len(asked)) < len(triples)
     return Evaluation(
         triples,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fivestar.geometry.moebius import (
+    INFINITY,
     determinant,
     entries,
     homogeneous,
@@ -91,5 +92,5 @@ def _to_zero_one_infinity(z1: Tensor, z2: Tensor, z3: Tensor) -> Tensor:
 
 def touches_infinity(circles: Tensor, tolerance: float = 1e-6) -> Tensor:
     """Whether they are lines: whether ∞ lies on them."""
-    infinity = torch.full(circles.shape[:-2], complex("inf"), dtype=circles.dtype)
+    infinity = torch.full(circles.shape[:-2], INFINITY, dtype=circles.dtype)
     return residual(circles, infinity.to(circles.device)) <= tolerance
