@@ -4,6 +4,7 @@ Each message says what is wrong, where, and what to do about it::
 
     FivestarError
     ├── SettingsError          an option has a value that cannot be used
+    ├── MissingExtra           a library that only some users need is not installed
     ├── OutputError            something cannot be written where it should go
     ├── Diverged               training has produced something that is not a number
     ├── NonFiniteScore         a score is not a number, so no rank can be given
@@ -30,6 +31,10 @@ class FivestarError(Exception):
 
 class SettingsError(FivestarError, ValueError):
     """An option has a value that cannot be used."""
+
+
+class MissingExtra(FivestarError):  # noqa: N818
+    """A library that only some users need is not installed."""
 
 
 class OutputError(FivestarError):

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from fivestar.geometry import circles, moebius
 from fivestar.geometry.classification import Kind, classify, distance_to_boundary, invariant
 from fivestar.geometry.decomposition import decompose
-from fivestar.geometry.fixed_points import canonical, fixed_points, multiplier, power
+from fivestar.geometry.examples import MULTIPLIERS, typical
+from fivestar.geometry.fixed_points import (
+    canonical,
+    fixed_points,
+    generator,
+    multiplier,
+    power,
+    velocity,
+)
 from fivestar.geometry.moebius import apply, compose, distance, inverse
 from fivestar.geometry.riemann_sphere import chordal_distance, from_sphere, to_sphere
 
@@ -289,6 +297,33 @@ def test_hard_cases_against_50_digits(name):
         k = (a + d + root) / (a + d - root)
         k = k if abs(k) >= 1 else 1 / k
         assert complex(multiplier(m)) == pytest.approx(complex(k), rel=1e-13 * (100 + spread))
+
+
+@given(maps, numbers)
+@example((1, 1, 0, 1), 0.5j)
+@example((1, 0, 0, 1), 0.5j)
+def test_the_generator_is_where_a_flow_begins(entries, z):
+    """m^s = 1 + s g + O(s²), and points move as fast as it says."""
+    m, step = made(entries, 1e-2), 1e-5
+    slope = (power(m, step) - power(m, -step)) / (2 * step)
+    torch.testing.assert_close(slope, generator(m), rtol=1e-6, atol=1e-7)
+    there, back = (apply(power(m, s), tensor(z)) for s in (step, -step))
+    speed = complex(velocity(m, tensor(z)))
+    assume(abs(speed) < 1e3)
+    assert complex((there - back) / (2 * step)) == pytest.approx(speed, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", MULTIPLIERS)
+def test_typical_maps_are_what_they_are_called(kind):
+    m = typical(kind)
+    assert int(classify(m)) == kind
+    assert complex(multiplier(m)) == pytest.approx(MULTIPLIERS[kind], abs=1e-7)
+    ends = (0, 0) if kind is Kind.PARABOLIC else (1, -1)
+    found = fixed_points(m)
+    # A half-turn goes either way round: none of its fixed points is the first.
+    found = found[::-1] if kind is Kind.CIRCULAR and complex(found[0]).real < 0 else found
+    for z, wanted in zip(found, ends, strict=True):
+        near(z, wanted)
 
 
 @given(maps, points)

@@ -105,9 +105,8 @@ def shapes(run: Run, criterion: Criterion | None = None, seed: int = 0) -> Shape
 
 def without_shape(z: Tensor, order: Tensor) -> Tensor:
     """Points (n, dimensions) with one coordinate in another order, in axes across their extent."""
-    middle = z.mean(dim=0)
-    longest = (z - middle).square().mean(dim=0).angle() / 2
-    turn = torch.polar(torch.ones_like(longest), longest + math.pi / 4)
+    middle, longest = fitted_line(z)
+    turn = longest * torch.polar(*z.real.new_tensor([1, math.pi / 4]))
     turned = (z - middle) / turn
     return torch.complex(turned.real, turned.imag[order]) * turn + middle
 
@@ -131,6 +130,28 @@ def fitted(z: Tensor, criterion: Criterion) -> Fitted:
     return Fitted(shape, torch.where(is_line, width, rough))
 
 
+def fitted_line(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The middle of points (n, …) and the direction in which they are longest, of length 1."""
+    middle = z.mean(dim=0)
+    angle = (z - middle).square().mean(dim=0).angle() / 2
+    return middle, torch.polar(torch.ones_like(angle), angle)
+
+
+def fitted_circle(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The centre and the radius of the circle nearest to points (n, dimensions)."""
+    middle = z.mean(dim=0)
+    z = z - middle
+    size = z.abs().mean(dim=0).clamp_min(1e-300)
+    z = z / size
+    # |z|² = 2 Re(conj(c) z) + (R² − |c|²): linear in the centre and the last term.
+    columns = torch.stack([2 * z.real, 2 * z.imag, torch.ones_like(z.real)], dim=-1)
+    known = z.abs().square().transpose(0, 1)[..., None]
+    solved = torch.linalg.lstsq(columns.transpose(0, 1), known).solution[..., 0]
+    centre = torch.complex(solved[..., 0], solved[..., 1])
+    radius = (solved[..., 2] + centre.abs().square()).clamp_min(1e-300).sqrt()
+    return middle + size * centre, size * radius
+
+
 def flatness(z: Tensor) -> Tensor:
     """Width by length of points (n, …): the root of the ratio of their two variances."""
     z = z - z.mean(dim=0)
@@ -141,14 +162,7 @@ def flatness(z: Tensor) -> Tensor:
 
 def roundness(z: Tensor) -> tuple[Tensor, Tensor]:
     """Of the circle fitted to points (n, dimensions): deviation by radius, and the largest gap."""
-    z = z - z.mean(dim=0)
-    z = z / z.abs().mean(dim=0).clamp_min(1e-300)
-    # |z|² = 2 Re(conj(c) z) + (R² − |c|²): linear in the centre and the last term.
-    columns = torch.stack([2 * z.real, 2 * z.imag, torch.ones_like(z.real)], dim=-1)
-    known = z.abs().square().transpose(0, 1)[..., None]
-    solved = torch.linalg.lstsq(columns.transpose(0, 1), known).solution[..., 0]
-    centre = torch.complex(solved[..., 0], solved[..., 1])
-    radius = (solved[..., 2] + centre.abs().square()).clamp_min(1e-300).sqrt()
+    centre, radius = fitted_circle(z)
     around = z - centre
     rough = (around.abs() - radius).square().mean(dim=0).sqrt() / radius
     angles = around.angle().sort(dim=0).values

@@ -10,6 +10,7 @@ import typer
 import fivestar
 from fivestar.cli import (
     ask,
+    cluster,
     convert,
     demo,
     evaluate,
@@ -18,6 +19,8 @@ from fivestar.cli import (
     graph_split,
     models,
     patterns,
+    plot,
+    reproduce,
     shapes,
     train,
 )
@@ -46,6 +49,9 @@ app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
 app.command("geometry", epilog=geometry.EXAMPLE)(geometry.geometry)
 app.command("patterns", epilog=patterns.EXAMPLE)(patterns.patterns)
 app.command("shapes", epilog=shapes.EXAMPLE)(shapes.shapes)
+app.command("cluster", epilog=cluster.EXAMPLE)(cluster.cluster)
+app.add_typer(plot.app, name="plot")
+app.add_typer(reproduce.app, name="reproduce")
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
 graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)

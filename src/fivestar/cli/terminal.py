@@ -40,9 +40,14 @@ def reading_progress() -> AbstractContextManager[ProgressCallback]:
     return _progress("reading", DownloadColumn())
 
 
+def counting_progress(text: str) -> AbstractContextManager[ProgressCallback]:
+    """How much of something is done."""
+    return _progress(text, MofNCompleteColumn())
+
+
 def ranking_progress() -> AbstractContextManager[ProgressCallback]:
     """How many queries have been ranked."""
-    return _progress("ranking", MofNCompleteColumn())
+    return counting_progress("ranking")
 
 
 @contextmanager

@@ -101,6 +101,27 @@ def power(m: Tensor, exponent: Tensor | float) -> Tensor:
     return weight[..., None, None] * m - rest[..., None, None] * identity_like(m)
 
 
+def generator(m: Tensor) -> Tensor:
+    """What the flow does at each moment: the derivative of m^s at s = 0.
+
+    A point z moves at the speed A z + B − z (C z + D), with A, B, C and D the entries of this.
+    """
+    m = normalised(m)
+    large, _ = eigenvalues(m)
+    theta = large.log()
+    near = theta.abs() < 1e-4
+    safe = torch.where(near, 1, theta)
+    # θ/sinh θ (m − cosh θ).
+    weight = torch.where(near, 1 - theta.square() / 6, safe / safe.sinh())
+    return weight[..., None, None] * (m - theta.cosh()[..., None, None] * identity_like(m))
+
+
+def velocity(m: Tensor, z: Tensor) -> Tensor:
+    """How fast, and where to, the flow of a map moves points of the plane."""
+    a, b, c, d = entries(generator(m))
+    return a * z + b - z * (c * z + d)
+
+
 def _sinh_ratio(s: Tensor, theta: Tensor) -> Tensor:
     """sinh(s θ)/sinh θ, and s (1 + (s² − 1) θ²/6) where θ is near 0."""
     near = theta.abs() < 1e-4

@@ -6,19 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fivestar.errors import SettingsError
+from fivestar.extras import needs
 
 FOLDER = "tensorboard"
 
 
 def tensorboard_writer(run: Path) -> Callable[[dict[str, Any]], None]:
     """A callback for each epoch that writes into the run's folder."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (an extra)
-    except ImportError as error:
-        raise SettingsError(
-            "TensorBoard is not installed; pip install 'fivestar-kge[tensorboard]'"
-        ) from error
+    needs("tensorboard", "tensorboard", "its history")
+    from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (torch's side of it)
+
     writer = None
 
     def write(line: dict[str, Any]) -> None:

@@ -1,0 +1,139 @@
+"""`fivestar plot`: pictures of what a 5★E has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fivestar.cli.terminal import out as screen
+
+if TYPE_CHECKING:
+    from fivestar.runs.run import Run
+
+app = typer.Typer(
+    help="Draw maps, grids, flows, shapes and entities. A map of types: fivestar cluster --out.",
+    epilog="Example: fivestar plot kinds --out kinds.png",
+    no_args_is_help=True,
+)
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+Out = Annotated[Path, typer.Option(help="The picture: a .png, .svg or .pdf.", show_default=False)]
+Relations = Annotated[
+    list[str], typer.Option("--relation", help="A relation; again for more.", show_default=False)
+]
+Relation = Annotated[str, typer.Option(help="The relation.", show_default=False)]
+Dimension = Annotated[
+    int | None,
+    typer.Option(help="Which, from 0. (default: where most happens)", show_default=False),
+]
+Dimensions = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--dimension",
+        help="Which, from 0; again for more. (default: where most happens)",
+        show_default=False,
+    ),
+]
+
+
+@app.command("kinds", epilog="Example: fivestar plot kinds --out kinds.png")
+def kinds(*, out: Out) -> None:
+    """Draw the five kinds of Möbius maps, on the Riemann sphere and in the plane."""
+    _draw(out, "maps", "kinds")
+
+
+@app.command(
+    "grid",
+    epilog="Example: fivestar plot grid my_run --relation has_part --relation part_of --out g.png",
+)
+def grid(run: RunFolder, *, relation: Relations, dimension: Dimension = None, out: Out) -> None:
+    """Draw a grid and what relations make of it in one dimension."""
+    _draw(out, "maps", "grids", _load(run), relation, dimension)
+
+
+@app.command(
+    "flow",
+    epilog="Example: fivestar plot flow my_run --relation has_part --relation part_of --out f.png",
+)
+def flow(run: RunFolder, *, relation: Relations, dimension: Dimensions = None, out: Out) -> None:
+    """Draw the flow of relations, with the points that they leave where they are."""
+    _draw(out, "maps", "flows", _load(run), relation, dimension or ())
+
+
+@app.command("epochs", epilog="Example: fivestar plot epochs my_run --relation part_of --out e.png")
+def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, out: Out) -> None:
+    """Draw what a relation makes of a grid at each epoch that was kept (--snapshot-epochs)."""
+
+    def kept() -> dict[int, Run]:
+        from fivestar.errors import SettingsError  # noqa: PLC0415
+        from fivestar.runs.run import load_run  # noqa: PLC0415  (slow to import)
+
+        numbers = load_run(run).settings.training.snapshot_epochs
+        if not numbers:
+            raise SettingsError(
+                f"{run} has kept no epochs; train with --snapshot-epochs 0,5,10 or the like"
+            )
+        return {epoch: load_run(run, epoch) for epoch in numbers}
+
+    _draw(out, "maps", "epochs", kept, relation, dimension)
+
+
+@app.command(
+    "entities",
+    epilog="Example: fivestar plot entities my_run --relation part_of --out entities.png",
+)
+def entities(run: RunFolder, *, relation: Relation, dimension: Dimensions = None, out: Out) -> None:
+    """Draw heads of a relation, where it moves them, and its tails."""
+    _draw(out, "points", "entities", _load(run), relation, dimension or ())
+
+
+@app.command(
+    "shapes", epilog="Example: fivestar plot shapes my_run my_complex_run --out shapes.png"
+)
+def shapes(
+    runs: Annotated[
+        list[Path], typer.Argument(help="The folders of one or more runs, ComplEx and RotatE too.")
+    ],
+    *,
+    out: Out,
+) -> None:
+    """Draw the clearest lines and circles, and what a relation makes of them."""
+
+    def examples() -> list[tuple[str, Run, Any]]:
+        from fivestar.analysis.shapes import shapes as look  # noqa: PLC0415  (slow to import)
+        from fivestar.runs.conversion import to_fivestar  # noqa: PLC0415
+        from fivestar.runs.run import load_run  # noqa: PLC0415
+
+        found = []
+        for place in runs:
+            loaded = load_run(place)
+            name = loaded.settings.model.name
+            loaded = loaded if name == "fivestar" else to_fivestar(loaded)
+            found += [(place.name, loaded, each) for each in look(loaded).examples]
+        return found
+
+    _draw(out, "points", "shapes", examples)
+
+
+def _load(folder: Path) -> Callable[[], Run]:
+    def load() -> Run:
+        from fivestar.runs.run import load_run  # noqa: PLC0415  (slow to import)
+
+        return load_run(folder)
+
+    return load
+
+
+def _draw(out: Path, module: str, name: str, *arguments: Any) -> None:
+    """Draw a picture and write it; what is slow is done when all else is known to be right."""
+    from importlib import import_module  # noqa: PLC0415
+
+    from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415  (slow to import)
+
+    check_name(out)
+    draw = getattr(import_module(f"fivestar.analysis.plots.{module}"), name)
+    save(draw(*(each() if callable(each) else each for each in arguments)), out)
+    screen.print(f"drawn in {out}", markup=False, soft_wrap=True)

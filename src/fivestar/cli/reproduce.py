@@ -1,0 +1,171 @@
+"""`fivestar reproduce`: the tables and experiments of the paper."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Table
+
+from fivestar.cli.terminal import counting_progress, warn
+from fivestar.cli.terminal import out as screen
+
+if TYPE_CHECKING:
+    from fivestar.experiments.path_beside_loop import Outcome
+
+app = typer.Typer(
+    help="Repeat the tables and experiments of the paper.",
+    epilog="Example: fivestar reproduce path-beside-loop",
+    no_args_is_help=True,
+)
+
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print it as Markdown.")]
+
+
+@app.command(
+    "table-transformations", epilog="Example: fivestar reproduce table-transformations --markdown"
+)
+def table_transformations(*, markdown: Markdown = False) -> None:
+    """Tell which transformations each model's relations are, measured on the models."""
+    from fivestar.experiments.transformations import table  # noqa: PLC0415  (slow to import)
+
+    _print(table(), markdown=markdown)
+
+
+@app.command("table-moebius", epilog="Example: fivestar reproduce table-moebius --markdown")
+def table_moebius(*, markdown: Markdown = False) -> None:
+    """Tell the kinds of Möbius maps, their conditions and canonical forms."""
+    from fivestar.experiments.moebius_kinds import table  # noqa: PLC0415  (slow to import)
+
+    _print(table(), markdown=markdown)
+
+
+@app.command(
+    "path-beside-loop", epilog="Example: fivestar reproduce path-beside-loop --out ranks.png"
+)
+def path_beside_loop(
+    *,
+    seeds: Annotated[int, typer.Option(help="How often each model is trained.", min=1)] = 5,
+    dim: Annotated[int, typer.Option(help="The dimension of all models.", min=1)] = 20,
+    epochs: Annotated[int, typer.Option(help="Of each training.", min=1)] = 300,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Draw all ranks: a .png, .svg or .pdf.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Train five models on a path beside a loop, and see whether they close what they should not.
+
+    Both with the fact that closes the loop held out, and with it trained.
+    """
+    from fivestar.experiments import path_beside_loop as experiment  # noqa: PLC0415  (slow)
+
+    if out is not None:
+        from fivestar.analysis.plots.style import check_name  # noqa: PLC0415
+
+        check_name(out)
+    total = len(experiment.CLOSINGS) * len(experiment.CONTESTANTS) * seeds
+    outcomes = []
+    with counting_progress("training") as progress:
+        done = 0
+
+        def count() -> None:
+            nonlocal done
+            done += 1
+            progress(done, total)
+
+        for closing in experiment.CLOSINGS:
+            found = experiment.path_beside_loop(closing, range(seeds), dim, epochs, count)
+            outcomes.append(found)
+    if as_json:
+        listed = [each.as_json() for each in outcomes]
+        typer.echo(json.dumps(listed, indent=1, ensure_ascii=False))
+    else:
+        for each in outcomes:
+            _show(each)
+    if out is not None:
+        _draw_ranks(outcomes, out)
+
+
+@app.command("structures", epilog="Example: fivestar reproduce structures --out structures.png")
+def structures(
+    *,
+    nodes: Annotated[int, typer.Option(help="Of each path and loop.", min=3, max=50)] = 6,
+    seed: Annotated[int, typer.Option(help="Where training begins.")] = 0,
+    out: Annotated[
+        Path, typer.Option(help="The picture: a .png, .svg or .pdf.", show_default=False)
+    ],
+) -> None:
+    """Embed paths and loops side by side into the plane, with a 5★E of dimension 1."""
+    from fivestar.analysis.plots.structures import structures as draw  # noqa: PLC0415  (slow)
+    from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415
+    from fivestar.experiments.structures import SHAPES, embedded, fit  # noqa: PLC0415
+
+    check_name(out)
+    runs = {
+        f"{heads} beside {tails}": embedded(heads, tails, nodes, seed)
+        for heads, tails in product(SHAPES, SHAPES)
+    }
+    for name, run in runs.items():
+        found = fit(run)
+        screen.print(f"{name}: mean reciprocal rank of its facts {found:.3f}", markup=False)
+        if found < 1:
+            warn(f"{name} is not learned as a whole; try another --seed")
+    save(draw(runs), out)
+    screen.print(f"drawn in {out}", markup=False, soft_wrap=True)
+
+
+def _show(outcome: Outcome) -> None:
+    from fivestar.experiments.path_beside_loop import PUBLISHED  # noqa: PLC0415  (slow to import)
+
+    marked = outcome.triples[-3:]
+    table = Table("model", "facts (MRR)", *marked, box=SIMPLE)
+    for name in outcome.ranks:
+        cells = [f"{left:g} / {right:g}" for left, right in outcome.median(name)[-3:]]
+        for column, (left, right) in enumerate(PUBLISHED.get(name, ())):
+            cells[column] += f" ({left} / {right})"
+        table.add_row(name, f"{outcome.fit(name):.3f}", *cells)
+    seeds = len(next(iter(outcome.ranks.values())))
+    screen.print(f"The fact that closes the loop, {marked[0]}, is {outcome.closing}.", markup=False)
+    screen.print(table)
+    screen.print(
+        f"Median left / right ranks, of 1 to 20, over {seeds} seeds (in brackets: published).\n",
+        markup=False,
+    )
+
+
+def _draw_ranks(outcomes: list[Outcome], out: Path) -> None:
+    from fivestar.analysis.plots.structures import rank_maps  # noqa: PLC0415  (slow to import)
+    from fivestar.analysis.plots.style import save  # noqa: PLC0415
+    from fivestar.experiments.path_beside_loop import NODES  # noqa: PLC0415
+
+    titles = {f"closing fact {each.closing}": each for each in outcomes}
+    figure = rank_maps(
+        {title: each.triples for title, each in titles.items()},
+        {t: {name: each.median(name) for name in each.ranks} for t, each in titles.items()},
+        outcomes[0].triples[-3:],
+        2 * NODES,
+    )
+    save(figure, out)
+    screen.print(f"drawn in {out}", markup=False, soft_wrap=True)
+
+
+def _print(rows: list[list[str]], *, markdown: bool) -> None:
+    if markdown:
+        typer.echo(as_markdown(rows))
+        return
+    table = Table(*rows[0], box=SIMPLE)
+    for row in rows[1:]:
+        table.add_row(*row)
+    screen.print(table, markup=False)
+
+
+def as_markdown(rows: list[list[str]]) -> str:
+    """A table whose first row is its header."""
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [escaped[0], ["---"] * len(rows[0]), *escaped[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

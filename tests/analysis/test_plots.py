@@ -1,0 +1,204 @@
+"""Pictures hold what they say, are written whole in three formats, and refuse what is no map."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.analysis.plots import maps, points, sphere, style
+from fivestar.analysis.shapes import Example, fitted_circle, fitted_line
+from fivestar.cli.main import app
+from fivestar.errors import MissingExtra, OutputError, SettingsError
+from fivestar.geometry.examples import MULTIPLIERS, typical
+from fivestar.geometry.fixed_points import velocity
+from fivestar.geometry.moebius import apply
+from fivestar.runs.conversion import to_fivestar
+
+KEPT = [0, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("drawn") / "run"
+    training = {"epochs": 3, "evaluate-every": 0, "snapshot-epochs": KEPT}
+    fivestar.train(fivestar.read_graph(), {"model": {"dim": 8}, "training": training}, place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    return fivestar.load(folder)
+
+
+def offsets(axes):
+    """All points that are scattered on axes, as complex numbers."""
+    found = [np.asarray(each.get_offsets()) for each in axes.collections]
+    flat = np.concatenate([each for each in found if len(each)])
+    return flat[:, 0] + 1j * flat[:, 1]
+
+
+def test_a_grid_and_its_image(run):
+    figure = maps.grids(run, ["capital_of", "has_capital"], 2)
+    before, first, second = figure.axes
+    np.testing.assert_allclose(offsets(before), maps.grid().ravel())
+    model = run.model
+    for axes, name in ((first, "capital_of"), (second, "has_capital")):
+        row = model.relations.detach()[[run.graph.relations.id_of(name)]]
+        m = maps.matrices(model, row)[0, 2]
+        moved = apply(m, torch.as_tensor(maps.grid())).numpy().ravel()
+        np.testing.assert_allclose(offsets(axes), moved)
+        assert name in axes.get_title()
+
+
+def test_the_view_is_not_lost_to_a_point_near_the_pole():
+    _, axes = style.panels(1, 1)
+    z = np.concatenate([maps.grid().ravel(), [1e9 + 1e9j, complex("inf")]])
+    style.frame(axes[0, 0], [z])
+    low, high = axes[0, 0].get_xlim()
+    assert -2 < low < -0.9
+    assert 0.9 < high < 2
+    assert "2 outside" in {text.get_text() for text in axes[0, 0].texts}
+    assert axes[0, 0].get_aspect() == 1
+
+
+@pytest.mark.parametrize("kind", MULTIPLIERS)
+def test_flow_lines_follow_the_flow(kind):
+    """Each step of a line goes where the velocity points, as far as both can be told."""
+    m = typical(kind)
+    lines = sphere.flow_lines(m)
+    assert len(lines) > 3
+    for line in lines:
+        middle, step = (line[1:] + line[:-1]) / 2, line.diff()
+        usable = (middle.abs() < 3) & (step.abs() > 1e-4) & (step.abs() < 0.05)
+        along = (velocity(m, middle) / step)[usable]
+        assert (along.real > 0).all()
+        assert (along.imag.abs() < 0.1 * along.real + 1e-9).all()
+
+
+def test_kinds_are_five_on_the_sphere_and_five_in_the_plane():
+    assert len(maps.kinds().axes) == 10
+
+
+def test_flows_name_kind_and_multiplier(run):
+    figure = maps.flows(run, ["capital_of", "has_capital"], [0, 3])
+    assert [axes.get_title() for axes in figure.axes[:2]] == [
+        "capital_of, dimension 0",
+        "capital_of, dimension 3",
+    ]
+    assert "|k| = " in figure.axes[0].get_xlabel()
+    assert len(maps.flows(run, ["capital_of"]).axes) == 3  # those where most happens
+
+
+def test_epochs_in_order(folder):
+    runs = {epoch: fivestar.load(folder, epoch) for epoch in reversed(KEPT)}
+    figure = maps.epochs(runs, "capital_of", 1)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["epoch 0", "epoch 2", "epoch 3"]
+    # Near the identity before training: the grid is all but itself.
+    np.testing.assert_allclose(offsets(figure.axes[0]), maps.grid().ravel(), atol=0.05)
+
+
+@pytest.mark.parametrize("pairing", ["hermitian", "bilinear"])
+def test_entities_are_heads_moved_heads_and_tails(pairing):
+    settings = {"model": {"dim": 4, "pairing": pairing}, "training": {"epochs": 2}}
+    run = fivestar.train(fivestar.read_graph(), settings)
+    figure = points.entities(run, "capital_of", [1])
+    heads, moved, tails = (np.asarray(c.get_offsets()) for c in figure.axes[0].collections)
+    assert len(heads) == len(moved) == len(tails)
+    number = run.graph.relations.id_of("capital_of")
+    facts = run.graph.train.relations == number
+    wanted = run.model.entities.detach().double().numpy()[run.graph.train.tails[facts]][:, [1, 5]]
+    wanted[:, 1] *= 1 if pairing == "hermitian" else -1
+    assert {tuple(row) for row in np.round(tails, 5)} <= {tuple(r) for r in np.round(wanted, 5)}
+    assert len(points.entities(run, "capital_of").axes) == 4
+
+
+def test_shapes_of_a_converted_model(tmp_path):
+    settings = {"model": {"name": "complex", "dim": 4}, "training": {"epochs": 2}}
+    run = to_fivestar(fivestar.train(fivestar.read_graph(), settings))
+    example = Example("in_time_zone", 2, "line → circle", 0.1)
+    figure = points.shapes([("complex", run, example)])
+    assert figure.axes[0].get_title() == "complex: line → circle"
+    # A line through the heads and a circle through where they are moved.
+    assert len(figure.axes[0].lines[0].get_xdata()) == 2
+    assert len(figure.axes[1].lines[0].get_xdata()) == 200
+    with pytest.raises(SettingsError, match="no example"):
+        points.shapes([])
+
+
+def test_fits():
+    turn = torch.linspace(0, 5, 50, dtype=torch.float64)
+    z = 3 * torch.polar(torch.ones_like(turn), turn) + (2 - 1j)
+    centre, radius = fitted_circle(z[:, None])
+    assert complex(centre[0]) == pytest.approx(2 - 1j)
+    assert float(radius[0]) == pytest.approx(3)
+    middle, direction = fitted_line(((turn - 2.5) * (1 + 1j) + 7)[:, None])
+    assert complex(middle[0]) == pytest.approx(7)
+    assert abs(complex(direction[0]).imag) == pytest.approx(2**-0.5)
+
+
+@pytest.mark.parametrize("suffix", style.FORMATS)
+def test_the_same_picture_has_the_same_bytes(suffix, run, tmp_path):
+    files = [tmp_path / f"{n}{suffix}" for n in (1, 2)]
+    for file in files:
+        style.save(maps.grids(run, ["capital_of"], 0), file)
+    one, two = (file.read_bytes() for file in files)
+    assert one == two
+
+
+def test_bad_requests(run, tmp_path):
+    with pytest.raises(OutputError, match=r"\.png, \.svg, \.pdf"):
+        style.check_name(tmp_path / "picture.gif")
+    with pytest.raises(OutputError, match="make it first"):
+        style.check_name(tmp_path / "nowhere" / "picture.png")
+    with pytest.raises(SettingsError, match="0 to 7"):
+        maps.grids(run, ["capital_of"], 8)
+    with pytest.raises(SettingsError, match="0 to 7"):
+        points.entities(run, "capital_of", [-1])
+    with pytest.raises(SettingsError, match="at least one relation"):
+        maps.flows(run, [])
+    with pytest.raises(fivestar.FivestarError, match="did you mean"):
+        maps.grids(run, ["capital_off"])
+    training = {"epochs": 1, "evaluate-every": 0}
+    phase = {"model": {"dim": 4, "denominator": "phase"}, "training": training}
+    other = fivestar.train(fivestar.read_graph(), phase)
+    for draw in (maps.grids, maps.flows):
+        with pytest.raises(SettingsError, match="no Möbius map"):
+            draw(other, ["capital_of"])
+    with pytest.raises(SettingsError, match="no Möbius map"):
+        points.entities(other, "capital_of", [0])
+
+
+def test_without_matplotlib_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'fivestar-kge\[plots\]'"):
+        maps.kinds()
+
+
+def test_commands(folder, tmp_path):
+    invoke = CliRunner().invoke
+
+    def plot(*words):
+        out = tmp_path / f"{words[0]}.png"
+        shown = invoke(app, ["plot", *map(str, words), "--out", str(out)])
+        assert shown.exit_code == 0, shown.output
+        assert out.read_bytes().startswith(b"\x89PNG")
+
+    two = ("--relation", "capital_of", "--relation", "has_capital")
+    plot("kinds")
+    plot("grid", folder, *two, "--dimension", 1)
+    plot("flow", folder, *two, "--dimension", 1, "--dimension", 2)
+    plot("epochs", folder, "--relation", "capital_of", "--dimension", 1)
+    plot("entities", folder, "--relation", "capital_of", "--dimension", 1)
+    plain = tmp_path / "complex"
+    settings = {"model": {"name": "complex", "dim": 4}, "training": {"epochs": 5}}
+    fivestar.train(fivestar.read_graph(), settings, plain)
+    kept = invoke(app, ["plot", "epochs", str(plain), "--relation", "capital_of", "--out", "x.png"])
+    assert "snapshot-epochs" in str(kept.exception)
+    shaped = invoke(app, ["plot", "shapes", str(plain), "--out", str(tmp_path / "shapes.png")])
+    assert shaped.exit_code == 0 or "no example" in str(shaped.exception)

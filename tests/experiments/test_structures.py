@@ -1,0 +1,144 @@
+"""Paths and loops side by side: what is trained, what is ranked, and what the tables say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fivestar.cli.main import app
+from fivestar.cli.reproduce import as_markdown
+from fivestar.experiments import moebius_kinds, transformations
+from fivestar.experiments.path_beside_loop import (
+    CLOSE_PATH,
+    CLOSES_LOOP,
+    CONTESTANTS,
+    NODES,
+    graph_with,
+    path_beside_loop,
+    ranks,
+)
+from fivestar.experiments.structures import embedded, fit, side_by_side
+from fivestar.graph.known_answers import with_reciprocals
+from fivestar.training.loop import train
+
+
+def rows(triples):
+    columns = (triples.heads.tolist(), triples.relations.tolist(), triples.tails.tolist())
+    return set(zip(*columns, strict=True))
+
+
+def test_the_facts():
+    graph = side_by_side("path", "loop", 4)
+    named = {tuple(row.values()) for row in graph.named(graph.train).to_pylist()}
+    path = {("h1", "r1", "h2"), ("h2", "r1", "h3"), ("h3", "r1", "h4")}
+    loop = {("t1", "r3", "t2"), ("t2", "r3", "t3"), ("t3", "r3", "t4"), ("t4", "r3", "t1")}
+    assert named == path | loop | {(f"h{i}", "r2", f"t{i}") for i in range(1, 5)}
+
+
+def test_without_its_closing_fact_the_loop_is_a_path_like_the_other():
+    """h ↔ t, r₁ ↔ r₃, r₂ turned round: the same facts. So no model can know which one closes."""
+    graph = graph_with("held out")
+    facts = rows(with_reciprocals(graph.train, 3))
+    other_relation = {0: 2, 1: 4, 2: 0, 3: 5, 4: 1, 5: 3}
+
+    def swap(entity):
+        return (entity + NODES) % (2 * NODES)
+
+    assert {(swap(h), other_relation[r], swap(t)) for h, r, t in facts} == facts
+    # And the question about the loop becomes that about the path.
+    head, relation, tail = CLOSES_LOOP
+    assert (swap(head), other_relation[relation], swap(tail)) == CLOSE_PATH[1]
+    # With it there is no such symmetry.
+    facts = rows(with_reciprocals(graph_with("trained").train, 3))
+    assert {(swap(h), other_relation[r], swap(t)) for h, r, t in facts} != facts
+    assert rows(graph.test) == {CLOSES_LOOP}
+
+
+def test_ranks_against_a_sorted_list():
+    graph = graph_with("held out")
+    run = train(graph, {"model": {"name": "complex", "dim": 4}, "training": {"epochs": 20}})
+    facts = [*rows(graph.train), CLOSES_LOOP, *CLOSE_PATH]
+    found = ranks(run, facts)
+    everyone = np.arange(2 * NODES)
+    known = rows(with_reciprocals(graph.train, 3))
+    for (left, right), (head, relation, tail) in zip(found, facts, strict=True):
+        for rank, (given, asked, wanted) in (
+            (left, (tail, relation + 3, head)),
+            (right, (head, relation, tail)),
+        ):
+            query = (torch.tensor([given]), torch.tensor([asked]))
+            scores = run.model.score_tails(*query)[0].detach().numpy()
+            rivals = [e for e in everyone if e == wanted or (given, asked, e) not in known]
+            above = sum(scores[e] > scores[wanted] for e in rivals)
+            assert rank == above + 1
+
+
+def test_the_experiment():
+    counted = []
+    held = path_beside_loop("held out", range(2), 2, 3, lambda: counted.append(1))
+    assert len(counted) == 2 * len(CONTESTANTS)
+    assert held.triples[-3:] == ["t10 r3 t1", "h10 r3 h1", "h10 r1 h1"]
+    assert set(held.ranks) == set(CONTESTANTS)
+    for name, found in held.ranks.items():
+        assert found.shape == (2, 31, 2)
+        assert found.min() >= 1
+        assert found.max() <= 2 * NODES
+        trained = found[:, :-3]
+        assert held.fit(name) == pytest.approx((1 / trained).mean())
+    closed = path_beside_loop("trained", range(1), 2, 3)
+    assert closed.triples == held.triples
+    assert closed.fit("TransE") == pytest.approx((1 / closed.ranks["TransE"][:, :-2]).mean())
+
+
+@pytest.mark.parametrize(("heads", "tails"), [("path", "loop"), ("loop", "loop")])
+def test_one_complex_number_an_entity_is_enough(heads, tails):
+    run = embedded(heads, tails)
+    assert run.model.entities.shape == (12, 2)
+    assert fit(run) == 1
+
+
+def test_transformations_are_those_of_the_paper():
+    assert transformations.transformations("transe") == {"translation"}
+    assert transformations.transformations("rotate") == {"rotation"}
+    assert transformations.transformations("complex") == {"rotation", "homothety"}
+    assert transformations.transformations("quate") == {"rotation"}
+    assert transformations.transformations("fivestar") == set(transformations.TRANSFORMATIONS)
+    assert transformations.table()[-1] == ["5★E", *"★★★★★"]
+
+
+def test_the_kinds():
+    table = moebius_kinds.table()
+    by_kind = {row[0]: row for row in table[1:]}
+    assert by_kind["parabolic"][4] == "1"
+    assert {by_kind[kind][4] for kind in by_kind if kind != "parabolic"} == {"2"}
+    assert by_kind["circular"][5:] == ["0", "-1"]
+
+
+def test_commands(tmp_path):
+    invoke = CliRunner().invoke
+    for name in ("table-transformations", "table-moebius"):
+        shown = invoke(app, ["reproduce", name])
+        assert shown.exit_code == 0, shown.output
+        markdown = invoke(app, ["reproduce", name, "--markdown"])
+        assert markdown.output.splitlines()[1].startswith("| --- |")
+    small = ["--seeds", "1", "--dim", "2", "--epochs", "2"]
+    drawn = tmp_path / "ranks.png"
+    shown = invoke(app, ["reproduce", "path-beside-loop", *small, "--out", str(drawn)])
+    assert shown.exit_code == 0, shown.output
+    assert "19 / 18" in shown.output
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+    listed = json.loads(invoke(app, ["reproduce", "path-beside-loop", *small, "--json"]).output)
+    assert [each["closing"] for each in listed] == ["held out", "trained"]
+    drawn = tmp_path / "structures.pdf"
+    options = ["--nodes", "3", "--seed", "1", "--out", str(drawn)]
+    shown = invoke(app, ["reproduce", "structures", *options])
+    assert shown.exit_code == 0, shown.output
+    assert drawn.read_bytes().startswith(b"%PDF")
+
+
+def test_markdown_keeps_its_columns():
+    assert as_markdown([["a", "b"], ["|x|", "y"]]).splitlines()[2] == "| \\|x\\| | y |"
