@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 import fivestar
-from fivestar.analysis.patterns import learned_patterns
+from fivestar.analysis.patterns import learned_patterns, nearer_than_usual
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
 from fivestar.geometry.moebius import entries, inverse, matrix
@@ -122,3 +122,13 @@ def test_what_cannot_be_told(settings, message):
     run = fivestar.train(fivestar.read_graph(facts), values)
     with pytest.raises(SettingsError, match=message):
         learned_patterns(run)
+
+
+def test_a_map_that_does_little_is_near_to_many_and_that_does_not_count():
+    """Nearer than usual: a shift of a whole row or column of distances changes nothing."""
+    far = torch.rand(6, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    near = nearer_than_usual(far)
+    shifted = nearer_than_usual(far + torch.arange(6) + 2 * torch.arange(6)[:, None])
+    alike = torch.corrcoef(torch.stack([near.flatten(), shifted.flatten()]))[0, 1]
+    assert alike > 0.9
+    torch.testing.assert_close(nearer_than_usual(far + 5), near)

@@ -8,10 +8,13 @@ undoes a map depends on the pairing. A fact (h, r, t) scores high where t is nea
 compositions are left out there.
 
 The distance of two relations is the median over dimensions of the distance of their maps, which
-no scaling of a matrix changes. What is near is learned from controls: every relation has a
-reciprocal row that was trained to be its inverse (the positive control), and the reciprocals of
-the others are what chance gives (the permutation baseline). The threshold is where these two part
-best, the p-value the share of the baseline that is as near.
+no scaling of a matrix changes. A map that does little is near to many, so what counts is by how
+much two are nearer than they usually are to others (the medians of their row and their column).
+What is near is learned from controls: every relation has a reciprocal row that was trained to be
+its inverse (the positive control), and the reciprocals of the others are what chance gives (the
+permutation baseline). The threshold is where these two part best, the p-value the share of the
+baseline that is as near. All training begins near the identity, so a relation is reflexive to the
+model if it is nearer to it than relations usually are, by as much.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ class Control:
 
     own: float  # median distance of a relation's way back to its own reciprocal
     others: float  # and to those of other relations
-    auc: float  # how often its own is nearer than another one
-    threshold: float  # distances up to here count as learned
+    auc: float  # how often its own is nearer than another one, by what counts
+    threshold: float  # nearer than usual by at least this counts as learned
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Finding:
     pattern: str
     relations: tuple[str, ...]
     distance: float
+    nearer: float | None  # than the two usually are to others
     p_value: float
     learned: bool
     true: bool
@@ -69,7 +73,10 @@ class LearnedPatterns:
     untested: list[str]
 
     def scores(self) -> dict[str, dict[str, float | int | None]]:
-        """Learned, true, both, precision and recall of each pattern."""
+        """Learned, true, both, precision and recall of each pattern.
+
+        Of compositions only those that the graph has are tested, so they have no precision.
+        """
         found: dict[str, dict[str, float | int | None]] = {}
         for pattern in dict.fromkeys(finding.pattern for finding in self.findings):
             mine = [finding for finding in self.findings if finding.pattern == pattern]
@@ -79,7 +86,7 @@ class LearnedPatterns:
                 "learned": learned,
                 "true": true,
                 "both": both,
-                "precision": both / learned if learned else None,
+                "precision": both / learned if learned and pattern != "composed" else None,
                 "recall": both / true if true else None,
             }
         return found
@@ -119,7 +126,7 @@ def learned_patterns(run: Run, seed: int = 0) -> LearnedPatterns:
     findings = [
         *tester.symmetric(between, truth),
         *tester.inverse(between, truth),
-        *tester.reflexive(own),
+        *tester.reflexive(maps),
     ]
     untested = []
     if hermitian:
@@ -137,16 +144,24 @@ def apart(some: Tensor, others: Tensor) -> Tensor:
 
 def _control(back: Tensor, reciprocal: Tensor) -> tuple[Control, Tensor]:
     """What own reciprocals and those of others are like; the distances of the latter."""
-    found = apart(back, reciprocal)
-    is_own = torch.eye(len(found), dtype=torch.bool)
+    far = apart(back, reciprocal)
+    is_own = torch.eye(len(far), dtype=torch.bool)
+    found = -nearer_than_usual(far)
     own, others = found[is_own], found[~is_own].sort().values
     nearer = len(others) - torch.searchsorted(others, own, right=True)
     hit = torch.arange(1, len(own) + 1) / len(own)
     at = own.sort().values
     false_alarm = torch.searchsorted(others, at, right=True) / len(others)
-    threshold = float(at[(hit - false_alarm).argmax()])
+    threshold = -float(at[(hit - false_alarm).argmax()])
     auc = float(nearer.double().mean()) / len(others)
-    return Control(float(own.median()), float(others.median()), auc, threshold), others
+    near, usual = (float(far[which].median()) for which in (is_own, ~is_own))
+    return Control(near, usual, auc, threshold), others
+
+
+def nearer_than_usual(far: Tensor) -> Tensor:
+    """By how much distances (n, m) are below the medians of their rows and columns."""
+    rows, columns = (far.median(dim=d, keepdim=True).values for d in (1, 0))
+    return (rows + columns) / 2 - far
 
 
 class _Tester:
@@ -157,45 +172,52 @@ class _Tester:
         self.control = control
         self.chance = chance
 
-    def symmetric(self, between: Tensor, truth: RelationPatterns) -> list[Finding]:
+    def symmetric(self, far: Tensor, truth: RelationPatterns) -> list[Finding]:
         true = {rule.then for rule in truth.symmetric}
+        nearer = nearer_than_usual(far)
         return [
-            self._finding("symmetric", (number,), between[number, number], true=number in true)
-            for number in range(len(between))
+            self._finding("symmetric", (n,), far[n, n], nearer[n, n], true=n in true)
+            for n in range(len(far))
         ]
 
-    def inverse(self, between: Tensor, truth: RelationPatterns) -> list[Finding]:
+    def inverse(self, far: Tensor, truth: RelationPatterns) -> list[Finding]:
         """Pairs, told in both directions; only those that are learned or true."""
         true = {tuple(sorted((rule.given[0], rule.then))) for rule in truth.inverse}
+        nearer = nearer_than_usual(far)
+        far, nearer = torch.maximum(far, far.T), torch.minimum(nearer, nearer.T)
         found = []
-        for one in range(len(between)):
-            for other in range(one + 1, len(between)):
-                far = torch.maximum(between[one, other], between[other, one])
-                finding = self._finding("inverse", (one, other), far, true=(one, other) in true)
+        for one in range(len(far)):
+            for other in range(one + 1, len(far)):
+                pair = (one, other)
+                finding = self._finding("inverse", pair, far[pair], nearer[pair], true=pair in true)
                 if finding.learned or finding.true:
                     found.append(finding)
         return found
 
     def reflexive(self, maps: Tensor) -> list[Finding]:
+        """Relations that move less than is usual among all rows, those of reciprocals too."""
         still = distance(maps, identity_like(maps)).median(dim=-1).values
-        train = self.graph.train
-        loops = np.bincount(train.relations[train.heads == train.tails], minlength=len(maps))
-        facts = np.maximum(np.bincount(train.relations, minlength=len(maps)), 1)
+        nearer = still.median() - still
+        train, count = self.graph.train, len(self.graph.relations)
+        loops = np.bincount(train.relations[train.heads == train.tails], minlength=count)
+        facts = np.maximum(np.bincount(train.relations, minlength=count), 1)
+        true = loops / facts >= _LOOPS
         return [
-            self._finding("reflexive", (n,), still[n], true=loops[n] / facts[n] >= _LOOPS)
-            for n in range(len(maps))
+            self._finding("reflexive", (n,), still[n], nearer[n], true=true[n])
+            for n in range(count)
         ]
 
     def _finding(
-        self, pattern: str, numbers: tuple[int, ...], far: Tensor, *, true: bool
+        self, pattern: str, numbers: tuple[int, ...], far: Tensor, nearer: Tensor, *, true: bool
     ) -> Finding:
-        as_near = int(torch.searchsorted(self.chance, far, right=True))
+        as_near = int(torch.searchsorted(self.chance, -nearer, right=True))
         return Finding(
             pattern,
             tuple(self.graph.relations.names_of(numbers)),
             float(far),
+            float(nearer),
             (1 + as_near) / (1 + len(self.chance)),
-            learned=float(far) <= self.control.threshold,
+            learned=float(nearer) >= self.control.threshold,
             true=bool(true),
         )
 
@@ -215,7 +237,9 @@ def _composed(
         p_value = (1 + int(torch.searchsorted(chance, far, right=True))) / (1 + _DRAWN)
         names = tuple(graph.relations.names_of(rule))
         found.append(
-            Finding("composed", names, float(far), p_value, learned=p_value <= _RARE, true=True)
+            Finding(
+                "composed", names, float(far), None, p_value, learned=p_value <= _RARE, true=True
+            )
         )
     return found
 

@@ -44,13 +44,15 @@ def _show(found: LearnedPatterns, top: int) -> None:
     out.print(
         f"Control: the way back of a relation is {control.own:.2f} from its own reciprocal, "
         f"{control.others:.2f} from those of others (medians; its own is nearer in "
-        f"{control.auc:.0%} of all cases). Up to {control.threshold:.2f} counts as learned.",
+        f"{control.auc:.1%} of all cases). Nearer than usual by {control.threshold:.2f} counts as "
+        "learned.",
         markup=False,
     )
     table = Table(
         "pattern",
         Column("relations", overflow="fold"),
         "distance",
+        "nearer by",
         "p",
         "learned",
         "true",
@@ -62,7 +64,8 @@ def _show(found: LearnedPatterns, top: int) -> None:
         marks = ("yes" if one.learned else "no", "yes" if one.true else "no")
         separator = " then " if one.pattern == "composed" else ", "
         names = separator.join(one.relations[:2]) + "".join(f" = {x}" for x in one.relations[2:])
-        figures = f"{one.distance:.2f}", f"{one.p_value:.3f}"
+        nearer = "" if one.nearer is None else f"{one.nearer:.2f}"
+        figures = f"{one.distance:.2f}", nearer, f"{one.p_value:.3f}"
         table.add_row(one.pattern, Text(names), *figures, *marks)
     out.print(table)
     if len(told) > top:
