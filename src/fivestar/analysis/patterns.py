@@ -159,9 +159,9 @@ def _control(back: Tensor, reciprocal: Tensor) -> tuple[Control, Tensor]:
 
 
 def nearer_than_usual(far: Tensor) -> Tensor:
-    """By how much distances (n, m) are below the medians of their rows and columns."""
+    """By how much distances (n, m) are below what is usual for their row and their column."""
     rows, columns = (far.median(dim=d, keepdim=True).values for d in (1, 0))
-    return (rows + columns) / 2 - far
+    return rows + columns - far.median() - far
 
 
 class _Tester:
