@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fivestar.cli.shapes import Roughest, Widest
 from fivestar.cli.terminal import out as screen
 
 if TYPE_CHECKING:
@@ -98,21 +99,25 @@ def shapes(
         list[Path], typer.Argument(help="The folders of one or more runs, ComplEx and RotatE too.")
     ],
     *,
+    widest: Widest = 0.2,
+    roughest: Roughest = 0.2,
     out: Out,
 ) -> None:
     """Draw the clearest lines and circles, and what a relation makes of them."""
 
     def examples() -> list[tuple[str, Run, Any]]:
-        from fivestar.analysis.shapes import shapes as look  # noqa: PLC0415  (slow to import)
+        from fivestar.analysis.shapes import Criterion  # noqa: PLC0415  (slow to import)
+        from fivestar.analysis.shapes import shapes as look  # noqa: PLC0415
         from fivestar.runs.conversion import to_fivestar  # noqa: PLC0415
         from fivestar.runs.run import load_run  # noqa: PLC0415
 
-        found = []
+        found: list[tuple[str, Run, Any]] = []
+        criterion = Criterion(widest, roughest)
         for place in runs:
             loaded = load_run(place)
             name = loaded.settings.model.name
             loaded = loaded if name == "fivestar" else to_fivestar(loaded)
-            found += [(place.name, loaded, each) for each in look(loaded).examples]
+            found += [(place.name, loaded, each) for each in look(loaded, criterion).examples]
         return found
 
     _draw(out, "points", "shapes", examples)

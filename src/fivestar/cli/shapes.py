@@ -15,16 +15,19 @@ from fivestar.cli.terminal import out
 
 EXAMPLE = "Example: fivestar shapes my_run"
 
+Widest = Annotated[
+    float, typer.Option(help="A line: its width by its length, at most.", min=0, max=1)
+]
+Roughest = Annotated[
+    float, typer.Option(help="A circle: deviation by radius, at most.", min=0, max=1)
+]
+
 
 def shapes(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     *,
-    widest: Annotated[
-        float, typer.Option(help="A line: its width by its length, at most.", min=0, max=1)
-    ] = 0.2,
-    roughest: Annotated[
-        float, typer.Option(help="A circle: deviation by radius, at most.", min=0, max=1)
-    ] = 0.2,
+    widest: Widest = 0.2,
+    roughest: Roughest = 0.2,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Count where relations turn lines into circles and circles into lines.
