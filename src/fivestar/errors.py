@@ -17,6 +17,7 @@ Each message says what is wrong, where, and what to do about it::
         │   └── BadLine        one line of it cannot be read
         ├── DamagedGraph       a saved graph is not what its manifest says
         ├── UnknownName        a name that the graph does not hold
+        ├── AmbiguousName      a name that several things have
         └── SplitImpossible    no split with the wanted properties exists
 
     GraphWarning               legal, but suspicious (a UserWarning)
@@ -88,6 +89,10 @@ class DamagedGraph(GraphError):  # noqa: N818
 
 class UnknownName(GraphError, LookupError):  # noqa: N818
     """A name that the graph does not hold."""
+
+
+class AmbiguousName(GraphError, LookupError):  # noqa: N818
+    """A name or label that several things have."""
 
 
 class SplitImpossible(GraphError):  # noqa: N818

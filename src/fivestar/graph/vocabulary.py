@@ -14,12 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fivestar.errors import GraphError, UnknownName
+from fivestar.errors import AmbiguousName, GraphError, UnknownName
 from fivestar.graph.arrow import to_arrow
 from fivestar.spelling import nearest
 
 # 64-bit offsets: the names of a very large graph pass 2 GiB in all.
 NAME_TYPE = pa.large_string()
+# Candidates named in an error.
+_MOST_SHOWN = 8
 Ids = npt.NDArray[np.int32]
 
 
@@ -81,6 +83,49 @@ class Vocabulary:
             return self._id_by_name[name]
         except KeyError:
             raise UnknownName(self._unknown(name)) from None
+
+    def find(self, text: str) -> int:
+        """The id of what a person calls by its name or its label, in upper or lower case.
+
+        An exact name wins over an exact label, and both over another case. If several things are
+        called so, all are listed in the error.
+
+        >>> Vocabulary("entity", ["Q90", "Q142"], ["Paris", "France"]).find("paris")
+        0
+        """
+        if (number := self._id_by_name.get(text)) is not None:
+            return number
+        by_label, by_folded = self._ids_by_text
+        found = by_label.get(text) or by_folded.get(text.casefold(), [])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            shown = ", ".join(self._shown(number) for number in found[:_MOST_SHOWN])
+            more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+            raise AmbiguousName(
+                f"{len(found)} things are called {text!r}: {shown}{more}; give one of these names"
+            )
+        near = nearest(text, [*self._id_by_name, *by_label])
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise UnknownName(f"no {self.kind} {text!r}{hint}")
+
+    @cached_property
+    def _ids_by_text(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """The ids by exact label, and by name or label in lower case."""
+        by_label: dict[str, list[int]] = {}
+        by_folded: dict[str, list[int]] = {}
+        labels = [None] * len(self) if self.labels is None else self.labels.to_pylist()
+        for number, (name, label) in enumerate(zip(self.names.to_pylist(), labels, strict=True)):
+            by_folded.setdefault(name.casefold(), []).append(number)
+            if label is not None:
+                by_label.setdefault(label, []).append(number)
+                if label.casefold() != name.casefold():
+                    by_folded.setdefault(label.casefold(), []).append(number)
+        return by_label, by_folded
+
+    def _shown(self, number: int) -> str:
+        name, label = self.name_of(number), self.label_of(number)
+        return name if name == label else f"{name} ({label})"
 
     def ids_of(self, names: Iterable[str] | pa.Array) -> Ids:
         """The ids of many names at once."""
