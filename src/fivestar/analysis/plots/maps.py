@@ -29,6 +29,8 @@ _MARKED = torch.tensor(
     [-0.75 + 0.4j, 0.5 + 0.35j, -0.45 - 0.6j, 0.65 - 0.75j], dtype=torch.complex128
 )
 _GRID = 30
+# Entities are near 0; a fixed point beyond this is not drawn if that can be avoided.
+_FAR = 4.0
 # How far tr²/det may be from where a kind has it, for the name above a picture.
 _TOLERANCE = 0.05
 
@@ -80,11 +82,11 @@ def flows(run: Run, relations: Sequence[str], dimensions: Sequence[int] = ()) ->
     Inverse relations have the same fixed points, with attraction and repulsion exchanged.
     """
     maps = _maps(run, relations)
-    chosen = list(dimensions) or clearest(maps, 3)
+    chosen = list(dimensions) or _clearest_flows(maps, 3)
     figure, axes = panels(len(relations), len(chosen), 2.5, 2.7)
     for column, dimension in enumerate(_dimension(maps, each) for each in chosen):
-        ends = torch.cat([torch.stack(fixed_points(m[dimension])) for m in maps])
-        seen = ends[ends.abs() < 8].abs()
+        ends = torch.stack(fixed_points(maps[:, dimension])).abs()
+        seen = ends[ends < _FAR]
         extent = float(seen.max()) * 1.4 if len(seen) else 2.0
         for row, name in enumerate(relations):
             m, place = maps[row, dimension], axes[row, column]
@@ -125,6 +127,14 @@ def clearest(maps: Tensor, count: int = 1) -> list[int]:
     """The dimensions of maps (relations, dimensions, 2, 2) in which all of them do the most."""
     does = distance(maps, identity_like(maps)) * steadiness(maps)
     return does.amin(dim=0).topk(min(count, maps.shape[1])).indices.tolist()
+
+
+def _clearest_flows(maps: Tensor, count: int) -> list[int]:
+    """Those of the clearest dimensions in which no fixed point is far away come first."""
+    ends = torch.stack(fixed_points(maps)).nan_to_num(torch.inf).abs()
+    is_far = (ends.amax(dim=(0, 1)) > _FAR).tolist()
+    ordered = clearest(maps, maps.shape[1])
+    return sorted(ordered, key=lambda dimension: is_far[dimension])[:count]
 
 
 def draw_flow(axes: Axes, m: Tensor, extent: float) -> None:
@@ -208,7 +218,7 @@ def _dimension(maps: Tensor, wanted: int | None) -> int:
 
 def _described(m: Tensor) -> str:
     kind = Kind(int(classify(m, _TOLERANCE))).name.lower()
-    return f"{kind}, {_spoken_multiplier(m)}"
+    return f"{kind}\n{_spoken_multiplier(m)}"
 
 
 def _spoken_multiplier(m: Tensor) -> str:

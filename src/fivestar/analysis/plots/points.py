@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Points drawn at most; more hide each other.
-_MOST = 400
+_MOST = 150
 
 
 @styled

@@ -32,6 +32,8 @@ INK = ("#0b3c5d", "#d1495b", "#2e933c", "#8d6a9f", "#e0a100", "#7fb7d6")
 MARKS = ("o", "^", "s", "D", "v", "P")
 FAINT = "#b8bec6"
 _DPI = 150
+# All points are shown if that makes a picture no larger than by this.
+_ROOM = 1.6
 
 _STYLE: dict[str, Any] = {
     "font.size": 9,
@@ -87,6 +89,8 @@ def frame(axes: Axes, points: Iterable[Points], spread: float = 0.02) -> None:
     both = np.stack([finite.real, finite.imag])
     low, high = np.quantile(both, [spread, 1 - spread], axis=1)
     middle, half = (low + high) / 2, float((high - low).max()) / 2 * 1.25 or 1.0
+    farthest = float(np.abs(both - middle[:, None]).max()) * 1.05
+    half = farthest if farthest < _ROOM * half else half
     axes.set_xlim(middle[0] - half, middle[0] + half)
     axes.set_ylim(middle[1] - half, middle[1] + half)
     axes.set_aspect("equal")
