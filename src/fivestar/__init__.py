@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fivestar.graph.vocabulary import Vocabulary
     from fivestar.graph.writing import write_graph
     from fivestar.prediction.predictor import predict_heads, predict_relations, predict_tails
+    from fivestar.prediction.vectors import candidate_vectors, query_vectors
     from fivestar.runs.conversion import from_pykeen, to_fivestar
     from fivestar.runs.run import Run
     from fivestar.runs.run import load_run as load
@@ -43,6 +44,8 @@ _HOME = {
     "predict_heads": "fivestar.prediction.predictor",
     "predict_relations": "fivestar.prediction.predictor",
     "predict_tails": "fivestar.prediction.predictor",
+    "candidate_vectors": "fivestar.prediction.vectors",
+    "query_vectors": "fivestar.prediction.vectors",
     "Run": "fivestar.runs.run",
     "from_pykeen": "fivestar.runs.conversion",
     "to_fivestar": "fivestar.runs.conversion",
@@ -62,6 +65,7 @@ __all__ = [
     "Triples",
     "Vocabulary",
     "__version__",
+    "candidate_vectors",
     "from_pykeen",
     "load",
     "load_graph",
@@ -70,6 +74,7 @@ __all__ = [
     "predict_relations",
     "predict_tails",
     "profile_graph",
+    "query_vectors",
     "read_graph",
     "resume",
     "save_graph",

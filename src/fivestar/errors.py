@@ -11,6 +11,7 @@ Each message says what is wrong, where, and what to do about it::
     ├── DamagedRun             the folder of a run is not what its manifest says
     ├── DamagedCheckpoint      a checkpoint cannot be resumed from
     ├── ConversionImpossible   a model has no equal of the wanted kind
+    ├── ExportImpossible       a run has no equal in the wanted format
     └── GraphError             a graph cannot be used as asked
         ├── SourceNotFound     no such file, folder or known graph
         ├── BadSource          a file, folder or table as a whole cannot be read
@@ -60,6 +61,10 @@ class DamagedCheckpoint(FivestarError):  # noqa: N818
 
 class ConversionImpossible(FivestarError):  # noqa: N818
     """A model has no equal of the wanted kind."""
+
+
+class ExportImpossible(FivestarError):  # noqa: N818
+    """A run has no equal in the wanted format."""
 
 
 class GraphError(FivestarError):

@@ -14,6 +14,7 @@ from fivestar.cli import (
     convert,
     demo,
     evaluate,
+    export,
     geometry,
     graph_info,
     graph_split,
@@ -46,6 +47,7 @@ app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.command("export", epilog=export.EXAMPLE)(export.export)
 app.command("geometry", epilog=geometry.EXAMPLE)(geometry.geometry)
 app.command("patterns", epilog=patterns.EXAMPLE)(patterns.patterns)
 app.command("shapes", epilog=shapes.EXAMPLE)(shapes.shapes)

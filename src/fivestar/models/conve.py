@@ -65,7 +65,8 @@ class ConvE(Model):
         x = normalised(self.feature_norm, self.convolution(x)).relu()
         x = self.moved_dropout(self.dense(self.feature_dropout(x).flatten(1)))
         x = normalised(self.moved_norm, x).relu()
-        return torch.cat([x, x.new_zeros(len(x), 1)], dim=1)
+        # Not len(x): torch.export would take the batch of its example for the only one.
+        return torch.cat([x, x.new_zeros(x.shape[0], 1)], dim=1)
 
     def head_sizes(self, head: Tensor) -> Tensor:
         """Squares, without the bias."""

@@ -116,9 +116,7 @@ def load_run(folder: str | os.PathLike[str], epoch: int | None = None) -> Run:
     With `epoch`, the model is the snapshot of that epoch (see `snapshot-epochs`).
     """
     place = Path(folder)
-    if not place.is_dir():
-        raise SourceNotFound(f"no folder {place}; give the folder of a run (fivestar train --out)")
-    _verify(place)
+    verified_files(place)
     graph, settings = read_begun_run(place)
     model = build_model(graph, settings)
     tables = place / "model.safetensors" if epoch is None else _snapshot(place, epoch)
@@ -134,7 +132,10 @@ def load_run(folder: str | os.PathLike[str], epoch: int | None = None) -> Run:
     return Run(graph, settings, model, metrics, history)
 
 
-def _verify(folder: Path) -> None:
+def verified_files(folder: Path) -> list[str]:
+    """The files that the manifest of a run lists, refused if any of them has changed."""
+    if not folder.is_dir():
+        raise SourceNotFound(f"no folder {folder}; give the folder of a run (fivestar train --out)")
     path = folder / MANIFEST
     if not path.is_file():
         advice = "its training has not ended: fivestar train --resume"
@@ -157,6 +158,7 @@ def _verify(folder: Path) -> None:
             raise DamagedRun(f"{file}: is missing; restore it or train again")
         if _sha256(file) != digest:
             raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
+    return list(files)
 
 
 def _snapshot(folder: Path, epoch: int) -> Path:

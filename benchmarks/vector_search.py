@@ -1,0 +1,136 @@
+"""How well and how fast an index of the exported vectors finds the ten best answers.
+
+Nothing is trained: the vectors are those of a run, the queries its test triples (both sides where
+there are reciprocals), one at a time and on one thread. Recall is against the model's own ten best.
+`model` is `score_tails` and top-k; `flat` compares with all vectors; `ivf` looks at the `nprobe`
+nearest of about √N cells. All take turns, query by query; medians are shown. Needs the extra faiss.
+
+    python benchmarks/vector_search.py my_run --nprobe 1,4,16
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import faiss
+import numpy as np
+import torch
+
+import fivestar
+from fivestar.prediction.vectors import Vectors
+
+TOP = 10
+Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
+Search = Callable[[int], Ids]
+
+
+def questions(run: fivestar.Run, count: int) -> tuple[Ids, Ids]:
+    """Heads and relations of distinct questions of test (or else train), drawn by a fixed seed."""
+    triples = run.graph.test if len(run.graph.test) else run.graph.train
+    asked = [np.stack([triples.heads, triples.relations], axis=1)]
+    if len(run.model.relations) > len(run.graph.relations):
+        reciprocal = triples.relations + len(run.graph.relations)
+        asked.append(np.stack([triples.tails, reciprocal], axis=1))
+    distinct = np.unique(np.concatenate(asked), axis=0).astype(np.int64)
+    chosen = np.random.default_rng(0).permutation(distinct)[:count]
+    return chosen[:, 0], chosen[:, 1]
+
+
+def flat_index(vectors: Vectors) -> faiss.Index:
+    """An exact index."""
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    return index
+
+
+def cell_index(vectors: Vectors) -> faiss.Index:
+    """About √N cells around centres."""
+    cells = max(1, round(len(vectors) ** 0.5))
+    quantizer = faiss.IndexFlatIP(vectors.shape[1])
+    index = faiss.IndexIVFFlat(quantizer, vectors.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
+    index.cp.min_points_per_centroid = 1  # small graphs are no mistake
+    index.train(vectors)
+    index.add(vectors)
+    return index
+
+
+def build_times(vectors: Vectors, rounds: int) -> dict[str, float]:
+    """The median milliseconds of building each index, in turns."""
+    kinds = {"flat": flat_index, "ivf": cell_index}
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for _ in range(rounds):
+        for kind, build in kinds.items():
+            start = time.perf_counter()
+            build(vectors)
+            times[kind].append(1e3 * (time.perf_counter() - start))
+    return {kind: statistics.median(taken) for kind, taken in times.items()}
+
+
+def searches(
+    run: fivestar.Run, heads: Ids, relations: Ids, nprobes: list[int]
+) -> dict[str, Search]:
+    """Each way of answering question i, making the query included."""
+    vectors = fivestar.candidate_vectors(run)
+    flat, cells = flat_index(vectors), cell_index(vectors)
+
+    def asked(i: int) -> Vectors:
+        return fivestar.query_vectors(run, heads[i : i + 1], relations[i : i + 1])
+
+    @torch.no_grad()
+    def by_model(i: int) -> Ids:
+        question = torch.tensor(heads[i : i + 1]), torch.tensor(relations[i : i + 1])
+        return run.model.score_tails(*question).topk(TOP).indices[0].numpy()
+
+    def by_cells(nprobe: int) -> Search:
+        parameters = faiss.SearchParametersIVF(nprobe=nprobe)
+        return lambda i: cells.search(asked(i), TOP, params=parameters)[1][0]
+
+    return {
+        "model": by_model,
+        "query vector alone": lambda i: asked(i)[0, :0].astype(np.int64),
+        "flat": lambda i: flat.search(asked(i), TOP)[1][0],
+        **{f"ivf nprobe={n}": by_cells(n) for n in nprobes if n <= cells.nlist},
+    }
+
+
+def compare(run: fivestar.Run, count: int, nprobes: list[int], rounds: int) -> None:
+    """Ask all ways in turns and print a table."""
+    heads, relations = questions(run, count)
+    ways = searches(run, heads, relations, nprobes)
+    built = build_times(fivestar.candidate_vectors(run), rounds)
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    for i in range(len(heads)):
+        best = set(ways["model"](i).tolist())
+        for way, search in ways.items():
+            search(i)  # each finds the caches as it left them itself
+            start = time.perf_counter()
+            ids = search(i)
+            times[way].append(1e6 * (time.perf_counter() - start))
+            found[way].append(len(best & set(ids.tolist())) / len(best))
+    print(
+        f"{len(run.graph.entities):,} entities, {len(heads):,} questions, {run.settings.model.name}"
+    )
+    print(f"| search | recall@{TOP} | µs a query (median) | build ms (median) |")
+    print("|---|---|---|---|")
+    for way in ways:
+        recall = "–" if way == "query vector alone" else f"{statistics.mean(found[way]):.4f}"
+        build = built.get(way.split()[0])
+        shown = "–" if build is None else f"{build:.2f}"
+        print(f"| {way} | {recall} | {statistics.median(times[way]):.0f} | {shown} |")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", help="the folder of a run")
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--nprobe", default="1,4,16", help="with commas")
+    parser.add_argument("--rounds", type=int, default=5, help="how often indexes are built")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    probes = [int(n) for n in arguments.nprobe.split(",")]
+    compare(fivestar.load(arguments.run), arguments.queries, probes, arguments.rounds)

@@ -1,0 +1,55 @@
+"""`fivestar export`: a trained run in the formats of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fivestar.cli.terminal import out as screen
+from fivestar.errors import SettingsError
+
+EXAMPLE = "Example: fivestar export my_run --to parquet --out my_vectors"
+
+Format = Literal[
+    "parquet", "numpy", "word2vec", "projector", "vectors", "torch", "onnx", "huggingface"
+]
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    *,
+    out: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
+    to: Annotated[
+        Format | None, typer.Option(help="The format; see below.", show_default=False)
+    ] = None,
+    hf: Annotated[bool, typer.Option("--hf", help="The same as --to huggingface.")] = False,
+) -> None:
+    """Write a trained run for other tools.
+
+    parquet, numpy, word2vec, projector: the rows of entities and relations. vectors: candidates of
+    a search by largest inner product. torch, onnx: a program that scores all tails of (head,
+    relation). huggingface: a copy of the run to upload as it is.
+    """
+    from fivestar.prediction.export import (  # noqa: PLC0415  (slow to import)
+        OF_A_RUN,
+        export_huggingface,
+    )
+    from fivestar.runs.run import load_run  # noqa: PLC0415
+
+    wanted = _wanted(to, hf=hf)
+    if wanted == "huggingface":
+        export_huggingface(run, out)
+    else:
+        OF_A_RUN[wanted](load_run(run), out)
+    files = ", ".join(sorted(path.name for path in out.iterdir()))
+    screen.print(f"written to {out}: {files}", markup=False, soft_wrap=True)
+
+
+def _wanted(to: Format | None, *, hf: bool) -> Format:
+    if hf and to not in {None, "huggingface"}:
+        raise SettingsError(f"--hf is --to huggingface: leave out --hf or --to {to}")
+    if not hf and to is None:
+        raise SettingsError("say what to export: --to parquet, numpy, word2vec, projector, …")
+    return to or "huggingface"

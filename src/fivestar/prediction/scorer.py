@@ -1,0 +1,107 @@
+"""The scores of a trained model as a program of its own, which needs none of our code."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fivestar.extras import needs
+from fivestar.models.base import Model
+from fivestar.models.distances import AbsoluteSum
+from fivestar.models.similarity import (
+    EuclideanDistance,
+    InnerProduct,
+    Similarity,
+    SquaredDistance,
+)
+from fivestar.models.similarity_wrappers import Biased
+
+Comparison = Callable[[Tensor, Tensor], Tensor]
+
+
+def _distances(query: Tensor, candidates: Tensor, norm: float) -> Tensor:
+    # Not through a product, which loses the digits of close pairs.
+    mode = "donot_use_mm_for_euclid_dist"
+    return torch.cdist(query, candidates, p=norm, compute_mode=mode)
+
+
+_PRODUCTS: dict[type[Similarity], Comparison] = {InnerProduct: lambda q, t: q @ t.T}
+_KERNELS: dict[type[Similarity], Comparison] = {
+    **_PRODUCTS,
+    AbsoluteSum: lambda q, t: -_distances(q, t, 1.0),
+    EuclideanDistance: lambda q, t: -_distances(q, t, 2.0),
+    SquaredDistance: lambda q, t: -_distances(q, t, 2.0).square(),
+}
+
+
+class Scorer(nn.Module):
+    """(heads[B], relations[B]) → scores (B, N) of all entities as tails.
+
+    What `comparisons` does not hold is compared row by row, with a tensor of (B, N, D).
+    """
+
+    def __init__(self, model: Model, comparisons: Mapping[type[Similarity], Comparison]) -> None:
+        super().__init__()
+        self.model = model
+        self.comparisons = comparisons
+
+    def forward(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The scores of all entities."""
+        query = self.model.query(heads, relations)
+        return self._compared(self.model.similarity, query, self.model.candidates())
+
+    def _compared(self, similarity: Similarity, query: Tensor, candidates: Tensor) -> Tensor:
+        if isinstance(similarity, Biased):
+            inner = self._compared(similarity.inner, query[:, :-1], candidates[:, :-1])
+            return inner + query[:, -1:] + candidates[:, -1]
+        compare = self.comparisons.get(type(similarity))
+        if compare is not None:
+            return compare(query, candidates)
+        return similarity.rows(query[:, None], candidates[None])
+
+
+def torch_program(model: Model) -> torch.export.ExportedProgram:
+    """The scorer for `torch.export.save`; it takes any number of questions."""
+    return _program(Scorer(model, _KERNELS))
+
+
+def write_onnx(model: Model, path: Path) -> None:
+    """The scorer for ONNX runtimes, with inputs `heads` and `relations` and one output."""
+    needs("onnxscript", "onnx", "a model in ONNX")
+    with _quietly():
+        # ONNX has no kernel for distances: all but inner products are compared row by row.
+        found: Any = torch.onnx.export(_program(Scorer(model, _PRODUCTS)), verbose=False)
+        found.save(str(path))
+
+
+def _program(scorer: Scorer) -> torch.export.ExportedProgram:
+    # Two tensors: one tensor given twice would become one input.
+    example = torch.tensor([0, 0]), torch.tensor([0, 0])
+    batch = torch.export.Dim("batch")
+    with torch.no_grad():
+        return torch.export.export(
+            scorer.eval(), example, dynamic_shapes={"heads": {0: batch}, "relations": {0: batch}}
+        )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what torch says about its own deprecations and about libraries we do not use."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
