@@ -21,13 +21,17 @@ if TYPE_CHECKING:
     from fivestar.graph.triples import Triples
     from fivestar.graph.vocabulary import Vocabulary
     from fivestar.graph.writing import write_graph
-    from fivestar.prediction.predictor import predict_heads, predict_relations, predict_tails
+    from fivestar.prediction.trained_model import (
+        TrainedModel,
+        from_pykeen,
+        load,
+        resume,
+        to_fivestar,
+        train,
+    )
     from fivestar.prediction.vectors import candidate_vectors, query_vectors
-    from fivestar.runs.conversion import from_pykeen, to_fivestar
     from fivestar.runs.run import Run
-    from fivestar.runs.run import load_run as load
     from fivestar.runs.settings import Settings, make_settings
-    from fivestar.training.loop import resume, train
 
 _HOME = {
     "FivestarError": "fivestar.errors",
@@ -41,19 +45,17 @@ _HOME = {
     "save_graph": "fivestar.graph.storage",
     "split_graph": "fivestar.graph.splitting",
     "write_graph": "fivestar.graph.writing",
-    "predict_heads": "fivestar.prediction.predictor",
-    "predict_relations": "fivestar.prediction.predictor",
-    "predict_tails": "fivestar.prediction.predictor",
+    "TrainedModel": "fivestar.prediction.trained_model",
+    "from_pykeen": "fivestar.prediction.trained_model",
+    "load": "fivestar.prediction.trained_model",
+    "resume": "fivestar.prediction.trained_model",
+    "to_fivestar": "fivestar.prediction.trained_model",
+    "train": "fivestar.prediction.trained_model",
     "candidate_vectors": "fivestar.prediction.vectors",
     "query_vectors": "fivestar.prediction.vectors",
     "Run": "fivestar.runs.run",
-    "from_pykeen": "fivestar.runs.conversion",
-    "to_fivestar": "fivestar.runs.conversion",
-    "load": "fivestar.runs.run:load_run",
     "Settings": "fivestar.runs.settings",
     "make_settings": "fivestar.runs.settings",
-    "resume": "fivestar.training.loop",
-    "train": "fivestar.training.loop",
 }
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "KnowledgeGraph",
     "Run",
     "Settings",
+    "TrainedModel",
     "Triples",
     "Vocabulary",
     "__version__",
@@ -70,9 +73,6 @@ __all__ = [
     "load",
     "load_graph",
     "make_settings",
-    "predict_heads",
-    "predict_relations",
-    "predict_tails",
     "profile_graph",
     "query_vectors",
     "read_graph",
@@ -87,8 +87,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        module, _, other_name = _HOME[name].partition(":")
-        return getattr(import_module(module), other_name or name)
+        return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'fivestar' has no attribute {name!r}")
 
 

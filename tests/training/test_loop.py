@@ -185,7 +185,7 @@ def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path,
     assert len(run.model.relations) == len(graph.relations)
     assert run.history[-1]["loss"] < run.history[0]["loss"]
     assert run.metrics["valid"]["heads_by"] == "moving every entity"
-    answers = fivestar.predict_heads(run, "lives_in", "c1", top=3)
+    answers = run.predict_heads("lives_in", "c1", top=3)
     assert len(answers) == 3
     found = evaluate(fivestar.load(tmp_path / "run").model, graph, graph.valid)
     assert found.figures() == run.metrics["valid"]

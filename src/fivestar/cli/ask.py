@@ -1,9 +1,8 @@
-"""`fivestar ask`: a question with one open slot, answered by name."""
+"""`fivestar ask`: questions with one open slot, answered by name."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,50 +10,106 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fivestar.cli.terminal import out
+from fivestar.cli.terminal import counting_progress, out
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fivestar.prediction.predictor import Prediction
-    from fivestar.runs.run import Run
+    from fivestar.evaluation.best import Which
+    from fivestar.prediction.predictor import Predictions, Predictor
 
 EXAMPLE = "Example: fivestar ask my_run Paris capital_of _"
-_OPEN = ("_", "?")
+_SLOT = "A name or label, or _ for what is asked."
+# Questions of a file that are answered at once.
+_AT_ONCE = 2048
 
 
-def ask(
+def ask(  # noqa: PLR0913
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    head: Annotated[str, typer.Argument(help="A name, or _ for what is asked.")],
-    relation: Annotated[str, typer.Argument(help="A name, or _ for what is asked.")],
-    tail: Annotated[str, typer.Argument(help="A name, or _ for what is asked.")],
+    head: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
+    relation: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
+    tail: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
     *,
     top: Annotated[int, typer.Option(help="How many answers.", min=1)] = 10,
+    exclude_known: Annotated[
+        bool, typer.Option("--exclude-known", help="Only what the graph does not hold.")
+    ] = False,
+    only_known: Annotated[
+        bool, typer.Option("--only-known", help="Only what the graph holds.")
+    ] = False,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(help="Only entities of this type; again for more.", show_default=False),
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="A file of questions, tab-separated, one a line.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
 ) -> None:
     """Answer a question with one open slot, written _ (or a quoted ?), the likeliest first."""
-    from fivestar.runs.run import load_run  # noqa: PLC0415  (slow to import)
+    if exclude_known and only_known:
+        raise SettingsError("--exclude-known and --only-known together leave nothing; give one")
+    which: Which = "new" if exclude_known else "known" if only_known else "all"
+    slots = [slot for slot in (head, relation, tail) if slot is not None]
+    if (queries is None) == (not slots) or len(slots) not in (0, 3):
+        raise SettingsError(
+            "give either HEAD RELATION TAIL, one of them as _, or a file with --queries"
+        )
+    from fivestar.prediction.predictor import Predictor  # noqa: PLC0415  (slow to import)
+    from fivestar.runs.run import load_run  # noqa: PLC0415
 
-    found = _answers(load_run(run), head, relation, tail, top)
-    if as_json:
-        typer.echo(json.dumps([asdict(answer) for answer in found], indent=2, ensure_ascii=False))
+    predictor = Predictor(load_run(run))
+    if queries is not None:
+        _answer_file(predictor, queries, top, which, types or [], as_json=as_json)
         return
-    table = Table("", "answer", "score", "", title=Text(f"{head}  {relation}  {tail}"))
+    question = (slots[0], slots[1], slots[2])
+    (found,) = predictor.ask([question], top, which, types or [])
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+    else:
+        _show(found)
+
+
+def _show(found: Predictions) -> None:
+    table = Table("", "answer", "score", "probability", "", title=Text("  ".join(found.question)))
     table.title_justify = "left"
     for answer in found:
-        shown = answer.name if answer.label == answer.name else f"{answer.label} ({answer.name})"
+        shown = answer.id if answer.label == answer.id else f"{answer.label} ({answer.id})"
         mark = "known" if answer.known else "new"
-        table.add_row(str(answer.rank), Text(shown), f"{answer.score:.3f}", mark)
+        likely = "–" if answer.probability is None else f"{answer.probability:.1%}"
+        figures = f"{answer.score:.3f}", likely
+        table.add_row(str(answer.rank), Text(shown), *figures, mark)
     out.print(table)
+    if not found:
+        out.print("no answer fits")
 
 
-def _answers(run: Run, head: str, relation: str, tail: str, top: int) -> list[Prediction]:
-    from fivestar.prediction import predictor  # noqa: PLC0415
+def _answer_file(
+    predictor: Predictor, path: Path, top: int, which: Which, types: list[str], *, as_json: bool
+) -> None:
+    """A line an answer, tab-separated, or a JSON object a question; nothing before all is read."""
+    from fivestar.prediction.questions import read_questions  # noqa: PLC0415  (slow to import)
 
-    match [slot in _OPEN for slot in (head, relation, tail)]:
-        case [False, False, True]:
-            return predictor.predict_tails(run, head, relation, top)
-        case [True, False, False]:
-            return predictor.predict_heads(run, relation, tail, top)
-        case [False, True, False]:
-            return predictor.predict_relations(run, head, tail, top)
-    raise SettingsError("exactly one of head, relation and tail must be open: write it as _")
+    questions = read_questions(path, predictor)
+    if not as_json:
+        typer.echo("head\trelation\ttail\trank\tid\tlabel\tscore\tprobability\tknown")
+    with counting_progress("answering") as progress:
+        for start in range(0, len(questions), _AT_ONCE):
+            some = questions[start : start + _AT_ONCE]
+            for found in predictor.ask(some, top, which, types):
+                typer.echo(_as_line(found) if as_json else _as_rows(found), nl=as_json)
+            progress(start + len(some), len(questions))
+
+
+def _as_line(found: Predictions) -> str:
+    line = {"question": list(found.question), "answers": found.as_json()}
+    return json.dumps(line, ensure_ascii=False)
+
+
+def _as_rows(found: Predictions) -> str:
+    lines = []
+    for a in found:
+        likely = "" if a.probability is None else f"{a.probability:.6g}"
+        answer = (a.rank, a.id, a.label, f"{a.score:.6g}", likely, str(a.known).lower())
+        lines.append("\t".join(map(str, (*found.question, *answer))) + "\n")
+    return "".join(lines)

@@ -1,77 +1,240 @@
-"""The best answers to a question with one open slot: (?, r, t), (h, ?, t) or (h, r, ?)."""
+"""Questions with one open slot, (?, r, t), (h, ?, t) or (h, r, ?), answered by name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from fivestar.errors import SettingsError
+from fivestar.evaluation.best import Ids, Wanted, Which, best_tails, log_shares
+from fivestar.evaluation.calibration import Calibration, calibrate
+from fivestar.extras import needs
+from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.runs.run import Run
+from fivestar.spelling import nearest
+
+OPEN = ("_", "?")
+# (head, relation, tail), one of them open.
+Question = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One answer: its name in the graph, its text for people, and whether the graph knows it."""
+    """One answer: its name in the graph, its text for people, and whether the graph knows it.
+
+    `probability`: how often an answer like this is right (see `evaluation.calibration`). For
+    entities it rises with the score; for relations, and for whole triples, it is the mean of both
+    questions that the triple answers. Without validation facts nobody can tell: it is None.
+    """
 
     rank: int
-    name: str
+    id: str
     label: str
     score: float
+    probability: float | None
     known: bool
 
 
-def predict_tails(run: Run, head: str, relation: str, top: int = 10) -> list[Prediction]:
-    """The likeliest tails of (head, relation, ?)."""
-    h, r = run.graph.entities.id_of(head), run.graph.relations.id_of(relation)
-    facts = run.graph.facts
-    known = facts.tails[(facts.heads == h) & (facts.relations == r)]
-    return _best(run.graph.entities, _scores(run, h, r), known, top)
+class Predictions(Sequence[Prediction]):
+    """The answers to a question, best first."""
+
+    def __init__(self, question: Question, answers: list[Prediction]) -> None:
+        self.question = question
+        self._answers = answers
+
+    @overload
+    def __getitem__(self, at: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Prediction]: ...
+    def __getitem__(self, at: int | slice) -> Prediction | list[Prediction]:
+        return self._answers[at]
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __repr__(self) -> str:
+        lines = [" ".join(self.question)]
+        for a in self:
+            shown = a.label if a.label == a.id else f"{a.label} ({a.id})"
+            mark = "known" if a.known else "new"
+            likely = "" if a.probability is None else f"{a.probability:.1%}"
+            lines.append(f"{a.rank:4}  {likely:>6}  {mark:5}  {shown}")
+        return "\n".join(lines)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Everything, for JSON."""
+        return [asdict(answer) for answer in self]
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row an answer."""
+        pandas = needs("pandas", "pandas", "to_pandas")
+        return pandas.DataFrame(self.as_json(), columns=list(Prediction.__annotations__))
 
 
-def predict_heads(run: Run, relation: str, tail: str, top: int = 10) -> list[Prediction]:
-    """The likeliest heads of (?, relation, tail)."""
-    r, t = run.graph.relations.id_of(relation), run.graph.entities.id_of(tail)
-    facts = run.graph.facts
-    known = facts.heads[(facts.tails == t) & (facts.relations == r)]
-    scores = _scores(run, t, r + len(run.graph.relations))
-    return _best(run.graph.entities, scores, known, top)
+class Predictor:
+    """Answers questions about a run; what it needs for that is found out once."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.model = run.model
+        self.graph = run.graph
+
+    @cached_property
+    def known(self) -> KnownAnswers:
+        """The answers that the graph holds, in all splits and both directions."""
+        return KnownAnswers.of(with_reciprocals(self.graph.facts, len(self.graph.relations)))
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """How scores become probabilities: as training has stored it, or found out now."""
+        stored = self.run.metrics.get("calibration")
+        if stored is not None:
+            return Calibration.from_json(stored)
+        return calibrate(self.model, self.graph) if len(self.graph.valid) else None
+
+    def likely(self, log_shares: npt.NDArray[np.float32]) -> list[float | None]:
+        """The probabilities of log p(answer | question)."""
+        if self.calibration is None:
+            return [None] * len(log_shares)
+        found: list[float | None] = self.calibration(log_shares).tolist()
+        return found
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        top: int = 10,
+        which: Which = "all",
+        types: Sequence[str] = (),
+    ) -> list[Predictions]:
+        """The best answers to each question; all of them are looked up before any is answered."""
+        if top < 1:
+            raise SettingsError(f"top must be at least 1, not {top}")
+        numbers = np.array([self.numbers(question) for question in questions]).reshape(-1, 3)
+        wanted = Wanted(self.known, which, self._of_types(types))
+        about_relation = numbers[:, 1] < 0
+        if types and about_relation.any():
+            raise SettingsError("types are those of entities; a relation has none")
+        rows: list[int] = np.flatnonzero(~about_relation).tolist()
+        found = dict(zip(rows, self._entities(questions, numbers, rows, top, wanted), strict=True))
+        for row in np.flatnonzero(about_relation).tolist():
+            found[row] = self._relations(questions[row], numbers[row], top, which)
+        return [found[row] for row in range(len(questions))]
+
+    def numbers(self, question: Question) -> tuple[int, int, int]:
+        """The ids of a question, −1 for the open slot."""
+        is_open = [slot in OPEN for slot in question]
+        if sum(is_open) != 1:
+            raise SettingsError(
+                f"{' '.join(question)}: exactly one of head, relation and tail must be open; "
+                "write it as _"
+            )
+        names = (self.graph.entities, self.graph.relations, self.graph.entities)
+        head, relation, tail = (
+            -1 if missing else vocabulary.find(slot)
+            for missing, vocabulary, slot in zip(is_open, names, question, strict=True)
+        )
+        return head, relation, tail
+
+    def score(self, head: str, relation: str, tail: str) -> Prediction:
+        """What is to be said of one triple; its rank is that of the tail."""
+        names = (self.graph.entities, self.graph.relations, self.graph.entities)
+        h, r, t = (v.find(x) for v, x in zip(names, (head, relation, tail), strict=True))
+        with torch.no_grad():
+            scores = self.model.score_tails(torch.tensor([h]), torch.tensor([r]))[0]
+        triple = Triples.of([(h, r, t)])
+        return Prediction(
+            int((scores > scores[t]).sum()) + 1,
+            self.graph.entities.name_of(t),
+            self.graph.entities.label_of(t),
+            float(scores[t]),
+            self.probabilities(triple)[0],
+            bool(triple.are_in(self.graph.facts)[0]),
+        )
+
+    def probabilities(self, triples: Triples) -> list[float | None]:
+        """How likely triples are: the mean of both questions that they answer."""
+        h, r, t = triples.array.T.astype(np.int64)
+        tails = self.likely(log_shares(self.model, h, r, t))
+        heads = self.likely(log_shares(self.model, t, r + len(self.graph.relations), h))
+        return [
+            None if one is None or other is None else (one + other) / 2
+            for one, other in zip(tails, heads, strict=True)
+        ]
+
+    def _entities(
+        self,
+        questions: Sequence[Question],
+        numbers: Ids,
+        rows: list[int],
+        top: int,
+        wanted: Wanted,
+    ) -> Iterator[Predictions]:
+        heads, relations, tails = numbers[rows].T
+        for_heads = heads < 0
+        given = np.where(for_heads, tails, heads)
+        asked = relations + np.where(for_heads, len(self.graph.relations), 0)
+        best = best_tails(self.model, given, asked, top, wanted)
+        for place, row in enumerate(rows):
+            there = best.ids[place] >= 0
+            columns = (best.ids, best.scores, best.log_shares, best.known)
+            ids, scores, shares, known = (part[place][there] for part in columns)
+            answers = _named(self.graph.entities, ids, scores, self.likely(shares), known)
+            yield Predictions(questions[row], answers)
+
+    def _relations(self, question: Question, numbers: Ids, top: int, which: Which) -> Predictions:
+        head, _, tail = (int(x) for x in numbers)
+        count, facts = len(self.graph.relations), self.graph.facts
+        every = np.arange(count, dtype=np.int32)
+        triples = Triples(np.full_like(every, head), every, np.full_like(every, tail))
+        with torch.no_grad():
+            columns = (torch.as_tensor(x.astype(np.int64)) for x in triples.array.T)
+            scores = self.model.score(*columns).numpy()
+        held = np.isin(every, facts.relations[(facts.heads == head) & (facts.tails == tail)])
+        allowed = {"all": np.ones(count, bool), "new": ~held, "known": held}[which]
+        order = [i for i in np.argsort(-scores, kind="stable") if allowed[i]][:top]
+        likely = self.probabilities(triples)
+        chosen = [likely[i] for i in order]
+        best = _named(self.graph.relations, every[order], scores[order], chosen, held[order])
+        return Predictions(question, best)
+
+    def _of_types(self, types: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+        """Which entities are of one of some types; None for all."""
+        if not types:
+            return None
+        held = self.graph.types
+        if held is None:
+            raise SettingsError(
+                f"{self.graph.name} has no types; put a file entity_types.tsv (entity, type) "
+                "beside its triples and train again"
+            )
+        numbers = []
+        for name in types:
+            if name not in held.vocabulary:
+                near = nearest(name, held.vocabulary) or list(held.vocabulary)[:5]
+                raise SettingsError(f"no type {name!r}; did you mean {' or '.join(near)}?")
+            numbers.append(held.vocabulary.id_of(name))
+        found = np.zeros(len(self.graph.entities), bool)
+        found[held.entities[np.isin(held.types, numbers)]] = True
+        return found
 
 
-def predict_relations(run: Run, head: str, tail: str, top: int = 10) -> list[Prediction]:
-    """The likeliest relations of (head, ?, tail)."""
-    h, t = run.graph.entities.id_of(head), run.graph.entities.id_of(tail)
-    count = len(run.graph.relations)
-    heads, tails = torch.full((count,), h), torch.full((count,), t)
-    with torch.no_grad():
-        scores = run.model.score(heads, torch.arange(count), tails)
-    facts = run.graph.facts
-    known = facts.relations[(facts.heads == h) & (facts.tails == t)]
-    return _best(run.graph.relations, scores, known, top)
-
-
-@torch.no_grad()
-def _scores(run: Run, head: int, relation: int) -> torch.Tensor:
-    model = run.model
-    own = len(model.relations)
-    if relation >= own:  # a model without reciprocals is asked for the heads of a tail
-        return model.score_heads(relation - own, torch.tensor([head]))[0]
-    return model.score_tails(torch.tensor([head]), torch.tensor([relation]))[0]
-
-
-def _best(
+def _named(
     names: Vocabulary,
-    scores: torch.Tensor,
-    known: np.ndarray[tuple[int], np.dtype[np.int32]],
-    top: int,
+    ids: npt.NDArray[np.integer],
+    scores: npt.NDArray[np.float32],
+    likely: list[float | None],
+    known: npt.NDArray[np.bool_],
 ) -> list[Prediction]:
-    if top < 1:
-        raise SettingsError(f"top must be at least 1, not {top}")
-    values, ids = torch.topk(scores, min(top, len(scores)))
-    answers = set(known.tolist())
+    columns = (ids.tolist(), scores.tolist(), likely, known.tolist())
     return [
-        Prediction(rank, names.name_of(i), names.label_of(i), score, i in answers)
-        for rank, (score, i) in enumerate(zip(values.tolist(), ids.tolist(), strict=True), start=1)
+        Prediction(rank, names.name_of(i), names.label_of(i), score, p, is_known)
+        for rank, (i, score, p, is_known) in enumerate(zip(*columns, strict=True), start=1)
     ]

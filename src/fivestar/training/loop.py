@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fivestar.errors import Diverged, SettingsError
+from fivestar.evaluation.calibration import calibrate
 from fivestar.evaluation.report import evaluate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
@@ -325,6 +326,7 @@ def _finish(trainer: Trainer, on_epoch: Callback | None, on_step: StepCallback |
     if len(trainer.graph.valid):
         figures["best_epoch"] = progress.best_epoch or progress.epoch
         figures["valid"] = trainer.evaluate()
+        figures["calibration"] = calibrate(model, trainer.graph).as_json()
     run = Run(trainer.graph, trainer.settings, model, figures, progress.history)
     if trainer.folder is not None:
         save_run(run, trainer.folder)

@@ -1,0 +1,119 @@
+"""What the public library hands out: a run that can be asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from fivestar.evaluation.best import Which
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.models.fivestar import Denominator, Score
+from fivestar.prediction.predictor import Prediction, Predictions, Predictor
+from fivestar.runs import conversion
+from fivestar.runs.run import Run, load_run
+from fivestar.runs.settings import Settings
+from fivestar.training import loop
+
+
+class TrainedModel(Run):
+    """A trained model with its graph and settings, which answers by name.
+
+    Names are ids or labels, in upper or lower case; what is not known or ambiguous is an error
+    that lists what may have been meant.
+    """
+
+    @classmethod
+    def of(cls, run: Run) -> TrainedModel:
+        """The same run."""
+        return cls(run.graph, run.settings, run.model, run.metrics, run.history)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """What answers; it remembers what it has found out about the graph."""
+        return Predictor(self)
+
+    def predict_tails(
+        self,
+        head: str,
+        relation: str,
+        top: int = 10,
+        which: Which = "all",
+        types: Sequence[str] = (),
+    ) -> Predictions:
+        """The likeliest tails of (head, relation, ?): all, or only `new` or `known` ones."""
+        return self.predictor.ask([(head, relation, "_")], top, which, types)[0]
+
+    def predict_heads(
+        self,
+        relation: str,
+        tail: str,
+        top: int = 10,
+        which: Which = "all",
+        types: Sequence[str] = (),
+    ) -> Predictions:
+        """The likeliest heads of (?, relation, tail)."""
+        return self.predictor.ask([("_", relation, tail)], top, which, types)[0]
+
+    def predict_relations(
+        self, head: str, tail: str, top: int = 10, which: Which = "all"
+    ) -> Predictions:
+        """The likeliest relations of (head, ?, tail)."""
+        return self.predictor.ask([(head, "_", tail)], top, which)[0]
+
+    def score(self, head: str, relation: str, tail: str) -> Prediction:
+        """The score, probability and rank of one triple."""
+        return self.predictor.score(head, relation, tail)
+
+
+def load(folder: str | os.PathLike[str], epoch: int | None = None) -> TrainedModel:
+    """A trained run, refused if anything in its folder has changed.
+
+    With `epoch`, the model is the snapshot of that epoch (see `snapshot-epochs`).
+    """
+    return TrainedModel.of(load_run(folder, epoch))
+
+
+def train(
+    graph: KnowledgeGraph,
+    settings: Settings | Mapping[str, Any] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    on_epoch: loop.Callback | None = None,
+    on_step: loop.StepCallback | None = None,
+    source: str | os.PathLike[str] | None = None,
+) -> TrainedModel:
+    """Train a model on a graph.
+
+    Args:
+        graph: what to learn; validation needs its valid split.
+        settings: `Settings`, or nested mappings as in `{"model": {"dim": 50}}`.
+        out: a new folder for the run; it can be resumed and loaded from there.
+        on_epoch: called with a line of history after each epoch.
+        on_step: called after each step with the epochs done, a fraction included.
+        source: the folder of a run to begin from, on this graph or on another one: what it knows
+            of the entities and relations of the same names is kept. Unless settings are given, its
+            own are used.
+    """
+    return TrainedModel.of(loop.train(graph, settings, out, on_epoch, on_step, source))
+
+
+def resume(
+    folder: str | os.PathLike[str],
+    on_epoch: loop.Callback | None = None,
+    on_step: loop.StepCallback | None = None,
+) -> TrainedModel:
+    """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
+    return TrainedModel.of(loop.resume(folder, on_epoch, on_step))
+
+
+def to_fivestar(
+    run: Run, score: Score | None = None, denominator: Denominator = "mobius"
+) -> TrainedModel:
+    """The same run as a 5★E, with the same scores or (pRotatE) the same ranks."""
+    return TrainedModel.of(conversion.to_fivestar(run, score, denominator))
+
+
+def from_pykeen(model: Any, triples_factory: Any) -> TrainedModel:
+    """A run of a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN."""
+    return TrainedModel.of(conversion.from_pykeen(model, triples_factory))

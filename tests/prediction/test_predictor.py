@@ -1,0 +1,201 @@
+"""Questions by name: who is found, in which order, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.cli.main import app
+from fivestar.errors import AmbiguousName, BadLine, SettingsError, UnknownName
+from fivestar.prediction.predictor import Predictor
+
+PEOPLE = [(f"p{i}", "lives_in", f"c{i % 5}") for i in range(40)]
+KNOWS = [(f"p{i}", "knows", f"p{(i + 5) % 40}") for i in range(40)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("asked")
+    graph = place / "graph"
+    graph.mkdir()
+    lines = ["\t".join(fact) for fact in PEOPLE + KNOWS]
+    (graph / "train.txt").write_text("\n".join(lines[:70]) + "\n")
+    (graph / "valid.txt").write_text("\n".join(lines[70:75]) + "\n")
+    (graph / "test.txt").write_text("\n".join(lines[75:]) + "\n")
+    labels = [f"p{i}\tPerson {i}" for i in range(38)] + ["p38\tTwin", "p39\tTwin"]
+    (graph / "entity_labels.tsv").write_text("\n".join(labels) + "\n")
+    types = [f"p{i}\tperson" for i in range(40)] + [f"c{i}\tcity" for i in range(5)]
+    (graph / "entity_types.tsv").write_text("\n".join(types) + "\n")
+    settings = {"model": {"dim": 8}, "training": {"epochs": 20, "evaluate-every": 0, "reg": 0.0}}
+    fivestar.train(fivestar.read_graph(graph), settings, place / "run")
+    return place / "run"
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return fivestar.load(folder)
+
+
+def test_the_best_are_the_best(model):
+    found = model.predict_tails("p3", "lives_in", top=45)
+    scores = [answer.score for answer in found]
+    assert len(found) == 45
+    assert scores == sorted(scores, reverse=True)
+    assert [answer.rank for answer in found] == list(range(1, 46))
+    head, relation = (
+        torch.tensor([v.id_of(n)])
+        for v, n in ((model.graph.entities, "p3"), (model.graph.relations, "lives_in"))
+    )
+    whole = model.model.score_tails(head, relation)[0].detach()
+    assert scores[0] == pytest.approx(float(whole.max()))
+    assert found[0].id == model.graph.entities.name_of(int(whole.argmax()))
+    assert {answer.id for answer in found if answer.known} == {"c3"}
+    likely = [answer.probability for answer in found]
+    assert all(a >= b for a, b in itertools.pairwise(likely))
+
+
+def test_known_new_and_types(model):
+    only = model.predict_heads("lives_in", "c1", top=40, which="known")
+    assert {answer.id for answer in only} == {f"p{i}" for i in range(1, 40, 5)}
+    new = model.predict_heads("lives_in", "c1", top=100, which="new")
+    assert not any(answer.known for answer in new)
+    assert len(new) + len(only) == 45
+    cities = model.predict_tails("p1", "lives_in", top=45, types=["city"])
+    assert {answer.id for answer in cities} == {f"c{i}" for i in range(5)}
+    both = model.predict_tails("p1", "lives_in", top=99, types=["city", "person"])
+    assert len(both) == 45
+
+
+def test_relations(model):
+    found = model.predict_relations("p3", "c3")
+    assert {answer.id for answer in found} == {"lives_in", "knows"}
+    assert {answer.id for answer in found if answer.known} == {"lives_in"}
+    assert [a.id for a in model.predict_relations("p3", "c3", which="new")] == ["knows"]
+    assert len(model.predict_relations("p3", "c3", top=1)) == 1
+
+
+def test_one_triple(model):
+    found = model.score("Person 3", "lives_in", "c3")
+    listed = {a.id: a for a in model.predict_tails("p3", "lives_in", top=45)}["c3"]
+    assert (found.id, found.known) == ("c3", True)
+    assert found.score == pytest.approx(listed.score)
+    assert found.rank == listed.rank
+    heads = {a.id: a for a in model.predict_heads("lives_in", "c3", top=45)}["p3"]
+    assert found.probability == pytest.approx((listed.probability + heads.probability) / 2)
+
+
+def test_names(model):
+    for name in ("p7", "Person 7", "person 7", "P7"):
+        assert model.predict_tails(name, "LIVES_IN", top=1).question[0] == name
+    with pytest.raises(UnknownName, match="did you mean 'Person 7'"):
+        model.predict_tails("Persn 7", "lives_in")
+    with pytest.raises(AmbiguousName, match=r"2 things are called 'twin': p38 \(Twin\), p39"):
+        model.predict_tails("twin", "lives_in")
+    with pytest.raises(SettingsError, match="exactly one"):
+        Predictor(model).ask([("p1", "lives_in", "c1")])
+    with pytest.raises(SettingsError, match="did you mean city"):
+        model.predict_tails("p1", "lives_in", types=["citi"])
+    with pytest.raises(SettingsError, match="a relation has none"):
+        Predictor(model).ask([("p1", "_", "c1")], types=["city"])
+    with pytest.raises(SettingsError, match="at least 1"):
+        model.predict_tails("p1", "lives_in", top=0)
+
+
+def test_tables(model):
+    found = model.predict_tails("p3", "lives_in", top=4)
+    frame = found.to_pandas()
+    assert list(frame.columns) == ["rank", "id", "label", "score", "probability", "known"]
+    assert frame["rank"].tolist() == [1, 2, 3, 4]
+    assert "p3 lives_in _" in repr(found)
+    assert found[:2] == [found[0], found[1]]
+    empty = model.predict_relations("p3", "p4", which="known")
+    assert list(empty.to_pandas().columns) == list(frame.columns)
+
+
+def test_many_questions_are_answered_in_their_order(model):
+    questions = [("p1", "lives_in", "_"), ("_", "knows", "p4"), ("p1", "_", "p6")] * 5
+    for question, found in zip(questions, Predictor(model).ask(questions, 3), strict=True):
+        assert found.question == question
+        (alone,) = Predictor(model).ask([question], 3)
+        assert [a.id for a in alone] == [a.id for a in found]
+        np.testing.assert_allclose([a.score for a in alone], [a.score for a in found], rtol=1e-5)
+
+
+def test_without_reciprocals():
+    settings = {"model": {"dim": 4}, "training": {"epochs": 2, "reciprocals": False}}
+    graph = fivestar.split_graph(fivestar.read_graph(PEOPLE + KNOWS), valid=0.1, test=0.1)
+    run = fivestar.train(graph, settings)
+    found = run.predict_heads("lives_in", "c1", top=3)
+    relation, tail = graph.relations.id_of("lives_in"), graph.entities.id_of("c1")
+    scores = run.model.score_heads(relation, torch.tensor([tail]))[0]
+    assert found[0].score == pytest.approx(float(scores.max()))
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, ["ask", *map(str, words)])
+
+
+def test_the_command(folder):
+    shown = invoke(folder, "Person 3", "lives_in", "_", "--top", 2)
+    assert shown.exit_code == 0, shown.output
+    assert "probability" in shown.output
+    answers = json.loads(invoke(folder, "_", "lives_in", "c1", "--only-known", "--json").output)
+    assert set(answers[0]) == {"rank", "id", "label", "score", "probability", "known"}
+    assert all(answer["known"] for answer in answers)
+    new = json.loads(invoke(folder, "?", "lives_in", "c1", "--exclude-known", "--json").output)
+    assert not any(answer["known"] for answer in new)
+    cities = invoke(folder, "p1", "lives_in", "_", "--types", "city", "--json")
+    assert {answer["id"] for answer in json.loads(cities.output)} == {f"c{i}" for i in range(5)}
+    nothing = invoke(folder, "p1", "_", "p2", "--only-known")
+    assert "no answer fits" in nothing.output
+
+
+def test_a_file_of_questions(folder, tmp_path):
+    path = tmp_path / "questions.tsv"
+    path.write_text("p1\tlives_in\t_\n\n_\tknows\tPerson 4\np1\t_\tc1\n")
+    lines = invoke(folder, "--queries", path, "--top", 2).output.splitlines()
+    assert lines[0].split("\t")[:4] == ["head", "relation", "tail", "rank"]
+    assert len(lines) == 1 + 6
+    objects = invoke(folder, "--queries", path, "--top", 2, "--json").output.splitlines()
+    parsed = [json.loads(line) for line in objects]
+    assert [each["question"] for each in parsed][1] == ["_", "knows", "Person 4"]
+    assert len(parsed[0]["answers"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "holds no question"),
+        ("p1\tlives_in\n", "line 1: has 2 fields"),
+        ("p1\tlives_in\t_\np1\tlives_in\tc1\n", "line 2: .*exactly one"),
+        ("p1\tlives_in\t_\nnobody\tlives_in\t_\n", "line 2: no entity 'nobody'"),
+    ],
+)
+def test_bad_questions(folder, tmp_path, content, message):
+    path = tmp_path / "questions.tsv"
+    path.write_text(content)
+    result = invoke(folder, "--queries", path)
+    assert result.output == ""  # nothing is answered before all is read
+    with pytest.raises(Exception, match=message):
+        raise result.exception
+
+
+def test_bad_commands(folder, tmp_path):
+    for words, message in (
+        (["p1", "lives_in"], "either HEAD RELATION TAIL"),
+        (["p1", "lives_in", "_", "--queries", tmp_path / "x"], "either HEAD RELATION TAIL"),
+        ([], "either HEAD RELATION TAIL"),
+        (["--queries", tmp_path / "x"], "no file"),
+        (["p1", "lives_in", "_", "--only-known", "--exclude-known"], "leave nothing"),
+    ):
+        assert message in str(invoke(folder, *words).exception)
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00p")
+    assert "UTF-8" in str(invoke(folder, "--queries", binary).exception)
+    assert isinstance(BadLine("x", source="y", line=1), Exception)
