@@ -27,6 +27,17 @@ facts_of = st.sets(
     ),
     max_size=30,
 )
+
+
+def dense(seed, size):
+    """Facts between few entities, so that paths turn back and cross."""
+    rows = np.random.default_rng(seed).integers(0, [ENTITIES, RELATIONS, ENTITIES], (size, 3))
+    return {tuple(row) for row in rows.tolist()}
+
+
+dense_facts = st.builds(dense, st.integers(0, 10**6), st.integers(4, 40))
+
+
 asked_facts = st.builds(
     Asked,
     st.integers(0, ENTITIES - 1),
@@ -58,7 +69,7 @@ def steps_of(facts):
     return Steps.of(Triples.of(sorted(facts)), RELATIONS)
 
 
-@given(facts_of, asked_facts)
+@given(facts_of | dense_facts, asked_facts)
 def test_paths_are_those_of_a_search(facts, asked):
     steps = steps_of(facts)
     found = count_paths(steps, asked)
@@ -74,7 +85,7 @@ def test_paths_are_those_of_a_search(facts, asked):
         assert (links, tuple(find_path(steps, asked, links))) in expected
 
 
-@given(facts_of, asked_facts, st.integers(1, 7))
+@given(facts_of | dense_facts, asked_facts, st.integers(1, 7))
 def test_small_pieces_give_the_same(facts, asked, size):
     steps = steps_of(facts)
     whole = count_paths(steps, asked)
@@ -85,19 +96,23 @@ def test_small_pieces_give_the_same(facts, asked, size):
     np.testing.assert_array_equal(whole.counts, parts.counts)
 
 
-@given(facts_of, asked_facts, st.data())
+@given(dense_facts, asked_facts, st.data())
 def test_reliability_is_that_of_all_other_pairs(facts, asked, data):
-    links = st.integers(0, 2 * RELATIONS - 1)
-    sequence = tuple(data.draw(st.lists(links, min_size=1, max_size=3)))
-    found = PathReliability(steps_of(facts), Triples.of(sorted(facts)), ENTITIES, asked)
-    reliability = found.of(sequence)
-    joined = {
+    pairs = [
         (head, tail)
         for head, tail in product(range(ENTITIES), repeat=2)
         if (head == tail) == asked.is_loop
-        and (head, tail) != (asked.head, asked.tail)
-        and any(links == sequence for links, _ in all_paths(facts, head, tail))
-    }
+    ]
+    sequences_of = {pair: {links for links, _ in all_paths(facts, *pair)} for pair in pairs}
+    present = sorted(set().union(*sequences_of.values()))
+    link = st.integers(0, 2 * RELATIONS - 1)
+    back = st.builds(lambda one, two: (one, two, (two + RELATIONS) % (2 * RELATIONS)), link, link)
+    sequence = data.draw(st.sampled_from(present) | back if present else back)
+    sequence = data.draw(st.sampled_from([sequence, sequence[-2:], sequence[:1]]))
+    judge = PathReliability(steps_of(facts), Triples.of(sorted(facts)), ENTITIES, asked)
+    reliability = judge.of(sequence)
+    joined = {pair for pair in pairs if sequence in sequences_of[pair]}
+    joined -= {(asked.head, asked.tail)}
     supported = sum((head, asked.relation, tail) in facts for head, tail in joined)
     assert (reliability.pairs, reliability.supported) == (len(joined), supported)
     assert reliability.exact
@@ -143,8 +158,9 @@ def test_a_hub_takes_bounded_work(monkeypatch):
         found = path_evidence(graph, steps, asked, top=5)
         assert found.kinds
         assert found.complete
-    assert max(taken) <= max(paths_module._AT_ONCE, reliability_module._MOST_STEPS)
-    assert sum(taken) < 60 * 4 * len(graph.train)
+    a_measure = reliability_module.STEPS_A_PAIR * reliability_module.ENOUGH_PAIRS
+    assert max(taken) <= max(paths_module._AT_ONCE, a_measure)
+    assert sum(taken) < 100 * len(graph.train)
 
 
 def test_what_is_too_much_is_told_and_sampled(monkeypatch):
@@ -165,20 +181,20 @@ def test_what_is_too_much_is_told_and_sampled(monkeypatch):
     monkeypatch.setattr(paths_module, "_MOST_PATHS", 10**9)
     monkeypatch.setattr(paths_module, "_MOST_STEPS", 500)
     assert not count_paths(steps, asked).complete
-    monkeypatch.setattr(reliability_module, "_MOST_STEPS", 900)
-    sampled = judge.of((0, 1, 2))
+    monkeypatch.setattr(reliability_module, "STEPS_A_PAIR", 1)
+    sampled = judge.of((0, 1, 2), enough=900)
     assert exact.exact
     assert not sampled.exact
     assert 0 < sampled.pairs < exact.pairs
     assert sampled.confidence == pytest.approx(exact.confidence, abs=0.1)
-    monkeypatch.setattr(reliability_module, "ENOUGH_PAIRS", 100)
-    monkeypatch.setattr(reliability_module, "_FIRST_BATCH", 4)
-    few = judge.of((0,))
+    monkeypatch.undo()
+    few = judge.of((0,), enough=100)
     assert not few.exact
-    assert few.pairs < judge.train.array.shape[0]
+    assert 100 <= few.pairs < judge.of((0,)).pairs
 
 
-def test_of_many_kinds_those_that_recur_are_measured(monkeypatch):
+@pytest.mark.parametrize("tried", [20, 10**6])
+def test_of_many_kinds_those_that_recur_are_tried(tried, monkeypatch):
     rng = np.random.default_rng(1)
     noise = [(f"e{a}", f"r{r}", f"e{b}") for a, r, b in rng.integers(0, [30, 9, 30], (400, 3))]
     rule = [
@@ -194,9 +210,11 @@ def test_of_many_kinds_those_that_recur_are_measured(monkeypatch):
     steps = Steps.of(graph.train, len(graph.relations))
     e0, e2 = graph.entities.id_of("e0"), graph.entities.id_of("e2")
     asked = Asked(e0, graph.relations.id_of("both"), e2)
-    monkeypatch.setattr(evidence_module, "_MOST_SEQUENCES", 10)
+    monkeypatch.setattr(evidence_module, "_MOST_TRIED", tried)
+    monkeypatch.setattr(evidence_module, "_MOST_MEASURED", 5)
     found = path_evidence(graph, steps, asked, top=3)
-    assert found.measured == 10 < found.kinds_found
+    assert found.kinds_tried == min(tried, found.kinds_found)
+    assert found.kinds_found > 20
     best = found.kinds[0]
     assert [(link.relation.name, link.backwards) for link in best.links] == [
         ("first", False),

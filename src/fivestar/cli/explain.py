@@ -88,10 +88,12 @@ def _show_paths(paths: PathEvidence) -> None:
         return
     counts = ", ".join(f"{count:,} of length {n}" for n, count in paths.paths_found.items())
     part = "" if paths.complete else " (a random part of all: both are hubs)"
+    is_all = paths.kinds_tried == paths.kinds_found
+    tried = "" if is_all else f", {paths.kinds_tried:,} of them compared"
     _say(f"Paths between them in train: {counts}{part}", "bold")
     _say(
-        f"{paths.kinds_found:,} kinds, {paths.measured:,} measured; the most reliable, and how "
-        "many of the other pairs joined so have the relation:"
+        f"{paths.kinds_found:,} kinds{tried}; the most reliable, and how many of the other pairs "
+        "joined so have the relation:"
     )
     for kind in paths.kinds:
         _say(f"\n  {' '.join(map(str, kind.links))}")

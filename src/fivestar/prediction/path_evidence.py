@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,14 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.steps import Numbers, Steps
 from fivestar.prediction.named import Named
 from fivestar.prediction.path_reliability import PathReliability, Reliability
-from fivestar.prediction.paths import Asked, PathCounts, count_paths, find_path
+from fivestar.prediction.paths import LONGEST, Asked, PathCounts, count_paths, find_path
 
-# Sequences whose reliability is measured, at most.
-_MOST_SEQUENCES = 60
-# Other facts of the relation whose paths tell which sequences to measure, and the steps around
-# their ends, at most.
+# Sequences that are tried by a few pairs, and those of them that are measured by many, at most.
+_MOST_TRIED = 300
+_MOST_MEASURED = 30
+_FEW_PAIRS = 200
+# Other facts of the relation whose paths tell which sequences to try, and the steps around their
+# ends, at most.
 _OTHER_FACTS = 12
 _STEPS_AROUND = 1_000_000
 
@@ -57,13 +60,13 @@ class PathKind:
 class PathEvidence:
     """The most reliable kinds of paths, and how many there are in all.
 
-    `measured` is of how many kinds the reliability was measured; `complete` tells whether all
-    paths were counted or, between hubs, a random part.
+    `kinds_tried` is how many of them were compared; `complete` tells whether all paths were counted
+    or, between hubs, a random part.
     """
 
     kinds: tuple[PathKind, ...]
     kinds_found: int
-    measured: int
+    kinds_tried: int
     paths_found: dict[int, int]
     complete: bool
 
@@ -72,16 +75,19 @@ def path_evidence(graph: KnowledgeGraph, steps: Steps, asked: Asked, top: int) -
     """What the paths of at most three steps in train say about a fact."""
     counts = count_paths(steps, asked)
     judge = PathReliability(steps, graph.train, len(graph.entities), asked)
-    chosen = _worth_measuring(graph, steps, asked, counts)
-    found = [(counts.sequence(int(counts.keys[row])), int(counts.counts[row])) for row in chosen]
-    judged = [(judge.of(sequence), sequence, count) for sequence, count in found]
-    judged.sort(key=lambda each: (-each[0].cautious, -each[2], each[1]))
+    tried = [
+        (counts.sequence(int(counts.keys[row])), int(counts.counts[row]))
+        for row in _worth_trying(graph, steps, asked, counts)
+    ]
+    judged = _best_first((judge.of(one, _FEW_PAIRS), one, count) for one, count in tried)
+    measured = judged[: max(top, _MOST_MEASURED)]
+    judged = _best_first((judge.of(one), one, count) for _, one, count in measured)
     kinds = (
         _kind(graph, steps, asked, sequence, count, reliability)
         for reliability, sequence, count in judged[:top]
     )
     return PathEvidence(
-        tuple(kinds), len(counts.keys), len(judged), counts.by_length(), counts.complete
+        tuple(kinds), len(counts.keys), len(tried), counts.by_length(), counts.complete
     )
 
 
@@ -109,15 +115,19 @@ def _kind(
     )
 
 
-def _worth_measuring(
-    graph: KnowledgeGraph, steps: Steps, asked: Asked, counts: PathCounts
-) -> Numbers:
-    """The rows of sequences that are measured: those that other facts of the relation have too.
+def _best_first(
+    judged: Iterable[tuple[Reliability, tuple[int, ...], int]],
+) -> list[tuple[Reliability, tuple[int, ...], int]]:
+    return sorted(judged, key=lambda each: (-each[0].cautious, -each[2], each[1]))
 
-    Among sequences that as many of these have, the ones of the rarest relations come first: they
-    join few pairs, so they can say most.
+
+def _worth_trying(graph: KnowledgeGraph, steps: Steps, asked: Asked, counts: PathCounts) -> Numbers:
+    """The rows of sequences that are tried: short ones, then what other facts have too.
+
+    Among long sequences that as many other facts of the relation have, the ones of the rarest
+    relations come first: they join few pairs, so they can say most.
     """
-    if len(counts.keys) <= _MOST_SEQUENCES:
+    if len(counts.keys) <= _MOST_TRIED:
         return np.arange(len(counts.keys))
     recurs = np.zeros(len(counts.keys), np.int64)
     for other in _other_facts(graph, steps, asked):
@@ -129,7 +139,8 @@ def _worth_measuring(
         rest, digit = np.divmod(rest, counts.links + 1)
         relation = (digit - 1) % len(graph.relations)
         rarity += np.where(digit > 0, np.log(np.maximum(sizes[relation], 1)), 0)
-    return np.lexsort((rarity, -recurs))[:_MOST_SEQUENCES]
+    is_long = counts.lengths() == LONGEST
+    return np.lexsort((rarity, -recurs, is_long))[:_MOST_TRIED]
 
 
 def _other_facts(graph: KnowledgeGraph, steps: Steps, asked: Asked) -> list[Asked]:

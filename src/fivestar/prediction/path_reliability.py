@@ -17,9 +17,10 @@ from fivestar.graph.steps import Numbers, Steps
 from fivestar.graph.triples import Ids, Triples
 from fivestar.prediction.paths import Asked
 
-# Pairs after which no more are looked at, and steps taken at once, at most.
+# Pairs after which no more are looked at; for each, so many steps are taken at once, at most.
 ENOUGH_PAIRS = 3000
-_MOST_STEPS = 1 << 16
+STEPS_A_PAIR = 20
+# Beginnings taken together at first; each time twice as many.
 _FIRST_BATCH = 64
 # So many pairs without the relation are added before sequences are compared, as AnyBURL does
 # (Meilicke et al., IJCAI 2019): one pair of one is less sure than 90 of 100.
@@ -70,13 +71,14 @@ class PathReliability:
         self.related = np.sort(self._pair_keys(facts.heads, facts.tails))
         self.own_key = self._pair_keys(np.array([asked.head]), np.array([asked.tail]))[0]
 
-    def of(self, sequence: tuple[int, ...]) -> Reliability:
-        """How reliable a sequence is."""
+    def of(self, sequence: tuple[int, ...], enough: int = ENOUGH_PAIRS) -> Reliability:
+        """How reliable a sequence is, by about so many pairs."""
+        most_steps = STEPS_A_PAIR * enough
         begins = np.random.default_rng(0).permutation(self._beginnings(sequence[0]))
         pairs, supported, exact = 0, 0, True
-        done, size = 0, _FIRST_BATCH
-        while done < len(begins) and pairs < ENOUGH_PAIRS:
-            keys, complete = self._joined(begins[done : done + size], sequence)
+        done, size = 0, min(_FIRST_BATCH, max(1, enough // 20))
+        while done < len(begins) and pairs < enough:
+            keys, complete = self._joined(begins[done : done + size], sequence, most_steps)
             keys = keys[keys != self.own_key]
             pairs += len(keys)
             supported += int(_is_in(keys, self.related).sum())
@@ -92,14 +94,16 @@ class PathReliability:
         facts = self.train.take(np.flatnonzero(self.train.relations == link % relations))
         return np.unique(facts.heads if link < relations else facts.tails)
 
-    def _joined(self, begins: Ids, sequence: tuple[int, ...]) -> tuple[Numbers, bool]:
+    def _joined(
+        self, begins: Ids, sequence: tuple[int, ...], most_steps: int
+    ) -> tuple[Numbers, bool]:
         """The distinct pairs that a sequence joins, and whether these are all."""
         start = begins.astype(np.int64)
         reached = _Frontier(start, start, np.full_like(start, -1), np.full_like(start, -1))
         all_complete = True
         for number, link in enumerate(sequence):
-            is_last = number == len(sequence) - 1
-            reached, complete = self._advance(reached, link, is_first=number == 0, is_last=is_last)
+            place = {"is_first": number == 0, "is_last": number == len(sequence) - 1}
+            reached, complete = self._advance(reached, link, most_steps, **place)
             all_complete &= complete
         if self.asked.is_loop and len(sequence) == 2:
             there, back = sequence
@@ -108,15 +112,15 @@ class PathReliability:
         return self._pair_keys(reached.begin, reached.here), all_complete
 
     def _advance(
-        self, reached: _Frontier, link: int, *, is_first: bool, is_last: bool
+        self, reached: _Frontier, link: int, most_steps: int, *, is_first: bool, is_last: bool
     ) -> tuple[_Frontier, bool]:
         """One step further, to entities that are not on the way already."""
         segments = self.steps.along(reached.here, link)
         total = int(segments.count.sum())
-        if total > _MOST_STEPS:
+        if total > most_steps:
             shuffled = np.random.default_rng(0).permutation(len(reached.here))
             reached = _Frontier(*(column[shuffled] for column in reached))
-            segments = self.steps.along(reached.here, link).at_most(_MOST_STEPS)
+            segments = self.steps.along(reached.here, link).at_most(most_steps)
         row, _, ends = self.steps.walk(segments)
         end, begin = ends.astype(np.int64), reached.begin[row]
         low, high = (end, end) if is_first else (reached.lowest[row], reached.highest[row])
@@ -127,7 +131,7 @@ class PathReliability:
         if not is_first:
             good &= (low != end) | (high != end)
         columns = (begin[good], end[good], low[good], high[good])
-        return _distinct(_Frontier(*columns), self.entities), total <= _MOST_STEPS
+        return _distinct(_Frontier(*columns), self.entities), total <= most_steps
 
 
 def _distinct(reached: _Frontier, entities: int) -> _Frontier:
