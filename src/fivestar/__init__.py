@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fivestar.graph.triples import Triples
     from fivestar.graph.vocabulary import Vocabulary
     from fivestar.graph.writing import write_graph
+    from fivestar.prediction.explanation import explain
+    from fivestar.prediction.neighbours import similar
     from fivestar.prediction.predictor import predict_heads, predict_relations, predict_tails
     from fivestar.runs.conversion import from_pykeen, to_fivestar
     from fivestar.runs.run import Run
@@ -40,6 +42,8 @@ _HOME = {
     "save_graph": "fivestar.graph.storage",
     "split_graph": "fivestar.graph.splitting",
     "write_graph": "fivestar.graph.writing",
+    "explain": "fivestar.prediction.explanation",
+    "similar": "fivestar.prediction.neighbours",
     "predict_heads": "fivestar.prediction.predictor",
     "predict_relations": "fivestar.prediction.predictor",
     "predict_tails": "fivestar.prediction.predictor",
@@ -62,6 +66,7 @@ __all__ = [
     "Triples",
     "Vocabulary",
     "__version__",
+    "explain",
     "from_pykeen",
     "load",
     "load_graph",
@@ -73,6 +78,7 @@ __all__ = [
     "read_graph",
     "resume",
     "save_graph",
+    "similar",
     "split_graph",
     "to_fivestar",
     "train",
