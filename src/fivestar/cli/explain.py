@@ -74,7 +74,8 @@ def _show_analogies(found: Explanation) -> None:
     relation, facts = found.relation.label, found.facts_of_relation
     _say(f"\nMost like it, of {facts:,} facts of {relation} in train", "bold")
     right = [Column(name, justify="right") for name in ("heads alike", "tails alike", "both")]
-    table = Table("head", "tail", *right, box=SIMPLE)
+    ends_in_full = [Column(name, overflow="fold") for name in ("head", "tail")]
+    table = Table(*ends_in_full, *right, box=SIMPLE)
     for fact in found.analogies:
         alike = (fact.head_similarity, fact.tail_similarity, fact.similarity)
         ends = (Text(str(end)) for end in (fact.head, fact.tail))
@@ -92,8 +93,8 @@ def _show_paths(paths: PathEvidence) -> None:
     tried = "" if is_all else f", {paths.kinds_tried:,} of them compared"
     _say(f"Paths between them in train: {counts}{part}", "bold")
     _say(
-        f"{paths.kinds_found:,} kinds{tried}; the most reliable, and how many of the other pairs "
-        "joined so have the relation:"
+        f"Kinds of paths: {paths.kinds_found:,}{tried}; the most reliable, and how many of the "
+        "other pairs joined so have the relation:"
     )
     for kind in paths.kinds:
         _say(f"\n  {' '.join(map(str, kind.links))}")
