@@ -14,6 +14,7 @@ from fivestar.cli import (
     convert,
     demo,
     evaluate,
+    explain,
     export,
     geometry,
     graph_info,
@@ -23,6 +24,7 @@ from fivestar.cli import (
     plot,
     reproduce,
     shapes,
+    similar,
     train,
 )
 from fivestar.cli.terminal import complain
@@ -44,6 +46,8 @@ graph_app = typer.Typer(
 app.add_typer(graph_app, name="graph")
 app.command("train", epilog=train.EXAMPLE)(train.train)
 app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
+app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
+app.command("similar", epilog=similar.EXAMPLE)(similar.similar)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)

@@ -10,6 +10,8 @@ from typing import Any
 from fivestar.evaluation.best import Which
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.fivestar import Denominator, Score
+from fivestar.prediction.explanation import Explainer, Explanation
+from fivestar.prediction.neighbours import Neighbour, similar
 from fivestar.prediction.predictor import Prediction, Predictions, Predictor
 from fivestar.runs import conversion
 from fivestar.runs.run import Run, load_run
@@ -65,6 +67,18 @@ class TrainedModel(Run):
     def score(self, head: str, relation: str, tail: str) -> Prediction:
         """The score, probability and rank of one triple."""
         return self.predictor.score(head, relation, tail)
+
+    def explain(self, head: str, relation: str, tail: str, top: int = 5) -> Explanation:
+        """What speaks for a triple: similar facts, connecting paths, and dimensions."""
+        return self._explainer.explain(head, relation, tail, top)
+
+    def similar(self, entity: str, top: int = 10) -> list[Neighbour]:
+        """The entities most like one."""
+        return similar(self, entity, top)
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        return Explainer(self)
 
 
 def load(folder: str | os.PathLike[str], epoch: int | None = None) -> TrainedModel:

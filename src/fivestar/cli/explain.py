@@ -1,0 +1,128 @@
+"""`fivestar explain`: why a run gives a fact its score."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+from rich.text import Text
+
+from fivestar.cli.terminal import out
+
+if TYPE_CHECKING:
+    from fivestar.prediction.contributions import Contributions
+    from fivestar.prediction.explanation import Explanation, RankAmong
+    from fivestar.prediction.path_evidence import PathEvidence, PathKind
+
+EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    head: Annotated[str, typer.Argument(help="A name or label.")],
+    relation: Annotated[str, typer.Argument(help="A name or label.")],
+    tail: Annotated[str, typer.Argument(help="A name or label.")],
+    *,
+    top: Annotated[
+        int, typer.Option(help="How many analogies, kinds of paths and dimensions.", min=1)
+    ] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Explain a fact, known or not, by analogous facts, by paths in train and by dimensions.
+
+    Paths have at most three steps and may use facts backwards; the fact itself is never used.
+    """
+    from fivestar.prediction.explanation import explain as explained  # noqa: PLC0415  (slow)
+    from fivestar.runs.run import load_run  # noqa: PLC0415
+
+    found = explained(load_run(run), head, relation, tail, top)
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    _show_fact(found)
+    _show_analogies(found)
+    _show_paths(found.paths)
+    _show_dimensions(found.dimensions)
+
+
+def _say(text: str, style: str = "") -> None:
+    """Never as markup: it quotes users' data."""
+    out.print(Text(text, style=style), soft_wrap=True)
+
+
+def _show_fact(found: Explanation) -> None:
+    _say(f"{found.head}  {found.relation}  {found.tail}", "bold")
+    _say(f"known: in {' and '.join(found.splits)}" if found.splits else "not in the graph")
+    _say(
+        f"score {found.score:.3f}, {_rank(found.among_tails)} tails, "
+        f"{_rank(found.among_heads)} heads (other known answers left out)"
+    )
+
+
+def _rank(among: RankAmong) -> str:
+    return f"rank {among.rank:,g} of {among.candidates:,}"
+
+
+def _show_analogies(found: Explanation) -> None:
+    if not found.analogies:
+        _say("\nNo other fact of this relation in train.", "bold")
+        return
+    relation, facts = found.relation.label, found.facts_of_relation
+    _say(f"\nMost like it, of {facts:,} facts of {relation} in train", "bold")
+    right = [Column(name, justify="right") for name in ("heads alike", "tails alike", "both")]
+    ends_in_full = [Column(name, overflow="fold") for name in ("head", "tail")]
+    table = Table(*ends_in_full, *right, box=SIMPLE)
+    for fact in found.analogies:
+        alike = (fact.head_similarity, fact.tail_similarity, fact.similarity)
+        ends = (Text(str(end)) for end in (fact.head, fact.tail))
+        table.add_row(*ends, *(f"{value:.2f}" for value in alike))
+    out.print(table)
+
+
+def _show_paths(paths: PathEvidence) -> None:
+    if not paths.kinds:
+        _say("No path of at most three steps joins the two in train.", "bold")
+        return
+    counts = ", ".join(f"{count:,} of length {n}" for n, count in paths.paths_found.items())
+    part = "" if paths.complete else " (a random part of all: both are hubs)"
+    is_all = paths.kinds_tried == paths.kinds_found
+    tried = "" if is_all else f", {paths.kinds_tried:,} of them compared"
+    _say(f"Paths between them in train: {counts}{part}", "bold")
+    _say(
+        f"Kinds of paths: {paths.kinds_found:,}{tried}; the most reliable, and how many of the "
+        "other pairs joined so have the relation:"
+    )
+    for kind in paths.kinds:
+        _say(f"\n  {' '.join(map(str, kind.links))}")
+        _say(f"    {_reliability(kind)}; {kind.count:,} between these two, as in")
+        _say(f"    {kind.walked()}")
+
+
+def _reliability(kind: PathKind) -> str:
+    if kind.confidence is None:
+        return "no other pair is joined so"
+    which = "all there are" if kind.exact else "a sample"
+    share = f"{kind.supported:,} of {kind.pairs:,} pairs ({which})"
+    return f"{kind.confidence:.1%}: {share}"
+
+
+def _show_dimensions(found: Contributions | None) -> None:
+    if found is None:
+        _say("\nThe score of this model is no sum over dimensions, so none are shown.", "bold")
+        return
+    title = f"\nDimensions that weigh most, of {found.dimensions:,}"
+    total = f"gains {found.gains:.3f}, losses {found.losses:.3f}"
+    biases = f", biases {found.biases:.3f}" if found.biases else ""
+    _say(f"{title} ({total}{biases})", "bold")
+    has_maps = any(each.map for each in found.largest)
+    titles = ("the relation there", "kind") if has_maps else ()
+    number, share = (Column(name, justify="right") for name in ("dimension", "adds"))
+    table = Table(number, share, *titles, box=SIMPLE)
+    for each in found.largest:
+        words = (each.map.words, each.map.kind) if each.map else ()
+        table.add_row(str(each.number), f"{each.contribution:+.3f}", *words)
+    out.print(table)

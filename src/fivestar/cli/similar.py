@@ -1,0 +1,42 @@
+"""`fivestar similar`: the entities that a run holds to be most alike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+from rich.text import Text
+
+from fivestar.cli.terminal import out
+
+EXAMPLE = "Example: fivestar similar my_run Lyon"
+
+
+def similar(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    entity: Annotated[str, typer.Argument(help="A name or label.")],
+    *,
+    top: Annotated[int, typer.Option(help="How many.", min=1)] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+) -> None:
+    """List the entities whose embeddings point the same way, from the centre of all."""
+    from fivestar.prediction.neighbours import similar as nearest  # noqa: PLC0415  (slow)
+    from fivestar.runs.run import load_run  # noqa: PLC0415
+
+    found = nearest(load_run(run), entity, top)
+    if as_json:
+        listed = [each.as_json() for each in found]
+        typer.echo(json.dumps(listed, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    has_types = any(each.common_types is not None for each in found)
+    titles = ("types in common",) if has_types else ()
+    cosine = Column("cosine", justify="right")
+    table = Table("", "entity", cosine, *titles, title=Text(f"like {entity}"))
+    table.title_justify = "left"
+    for each in found:
+        types = (Text(", ".join(each.common_types or ())),) if has_types else ()
+        table.add_row(str(each.rank), Text(str(each.entity)), f"{each.similarity:.3f}", *types)
+    out.print(table)

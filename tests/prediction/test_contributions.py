@@ -1,0 +1,101 @@
+"""What dimensions contribute adds up to the score, and maps are told in words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from tests.models.forms import FORMS, made
+
+import fivestar
+from fivestar.geometry.classification import Kind
+from fivestar.models.similarity import Similarity
+from fivestar.prediction.contributions import _map_there, contributions, terms
+from fivestar.prediction.paths import Asked
+from fivestar.runs.run import Run
+
+ASKED = Asked(2, 1, 5)
+NOT_A_SUM = {"conve", "murp"}
+
+
+def score(model, asked):
+    ids = (torch.tensor([number]) for number in (asked.head, asked.relation, asked.tail))
+    with torch.no_grad():
+        return float(model.score(*ids)[0])
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in NOT_A_SUM])
+def test_contributions_add_up_to_the_score(form):
+    model = made(form)
+    each, biases = terms(model, ASKED, dim=4)
+    assert len(each) == 4
+    assert float(each.sum()) + biases == pytest.approx(score(model, ASKED), rel=1e-6, abs=1e-6)
+    if form == "mure":
+        assert biases != 0
+
+
+@pytest.mark.parametrize("form", sorted(NOT_A_SUM))
+def test_scores_that_are_no_sum_have_none(form):
+    assert terms(made(form), ASKED, dim=4) is None
+
+
+def test_a_comparison_of_someone_else_that_is_no_sum_has_none():
+    class Odd(Similarity):
+        forward = prepare = add_query_gradient = add_candidate_gradient = None
+
+        def rows(self, query, tails):
+            return (query * tails).sum(dim=-1).tanh()
+
+    model = made("distmult")
+    model.similarity = Odd()
+    assert terms(model, ASKED, dim=4) is None
+
+
+def test_a_dimension_is_its_real_and_imaginary_part():
+    model = made("complex")
+    each, _ = terms(model, ASKED, dim=4)
+    with torch.no_grad():
+        columns = model.query(torch.tensor([2]), torch.tensor([1]))[0] * model.entities[5]
+    torch.testing.assert_close(each, columns[:4] + columns[4:])
+
+
+def fivestar_run(**options):
+    graph = fivestar.read_graph([(f"e{i}", f"r{i % 3}", f"e{i + 1}") for i in range(6)])
+    settings = fivestar.make_settings({"model": {"dim": 4, **options}})
+    return Run(graph, settings, made("fivestar mobius hermitian inner", relations=6, **options))
+
+
+def test_the_largest_come_first_with_what_the_relation_does_there():
+    run = fivestar_run()
+    matrix = run.model.relations.detach()[1].view(4, 2, 4)  # a, b, c, d; parts; dimensions
+    matrix.zero_()
+    matrix[0, 0] = torch.tensor([0.0, 2.0, 1.0, 1.0])  # a: i, 2, 1, 1
+    matrix[0, 1, 0] = 1.0
+    matrix[1, 0, 2] = 1.0  # b, in dimension 2
+    matrix[3, 0] = 1.0  # d
+    found = contributions(run, ASKED, top=9)
+    sizes = [abs(each.contribution) for each in found.largest]
+    assert sizes == sorted(sizes, reverse=True)
+    assert found.gains + found.losses == pytest.approx(score(run.model, ASKED))
+    words = {each.number: each.map.words for each in found.largest}
+    assert words == {
+        0: "rotates by 90°",
+        1: "stretches 2×",
+        2: "shifts",
+        3: "leaves everything in place",
+    }
+    assert len(contributions(run, ASKED, top=2).largest) == 2
+
+
+def test_only_the_exact_map_is_told_in_words():
+    found = contributions(fivestar_run(denominator="phase"), ASKED, top=2)
+    assert [each.map for each in found.largest] == [None, None]
+
+
+def test_words_of_every_kind_are_json():
+    for kind in Kind:
+        told = _map_there(kind, complex(float("inf"), 0) if kind is Kind.DEGENERATE else 1 - 1j)
+        assert told.words
+        json.dumps(vars(told), allow_nan=False)
+    assert _map_there(Kind.LOXODROMIC, 1 - 1j).words == "rotates by −45°, stretches 1.4×"

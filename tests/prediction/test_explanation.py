@@ -1,0 +1,148 @@
+"""An explanation is complete, agrees with evaluation, and says so when there is nothing to say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tests.graphs import people_graph
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.cli.main import app
+from fivestar.errors import AmbiguousName, SettingsError, UnknownName
+from fivestar.evaluation.report import evaluate
+from fivestar.graph.triples import Triples
+from fivestar.graph.vocabulary import Vocabulary
+from fivestar.models.registry import MODELS
+from fivestar.prediction.explanation import Explainer, explain
+from fivestar.runs.run import Run, build_model
+
+
+def run_on(graph, name="fivestar", **training):
+    settings = fivestar.make_settings({"model": {"name": name, "dim": 6}, "training": training})
+    model = build_model(graph, settings)
+    model.start(torch.Generator().manual_seed(3))
+    return Run(graph, settings, model)
+
+
+@pytest.fixture(scope="module")
+def people():
+    return run_on(people_graph())
+
+
+@pytest.fixture(scope="module")
+def lonely():
+    """A relation without facts, an entity without any, and one that is joined to itself."""
+    names = ["a", "b", "c", "alone", "[red]x", "twin 1", "twin 2"]
+    labels = ["Alpha", None, None, None, None, "Twin", "Twin"]
+    graph = fivestar.KnowledgeGraph(
+        "lonely",
+        Vocabulary("entity", names, labels),
+        Vocabulary("relation", ["r", "s", "unused"]),
+        Triples.of([(0, 0, 1), (1, 0, 2), (2, 1, 0), (0, 1, 0), (4, 0, 0)]),
+    )
+    return run_on(graph)
+
+
+@pytest.mark.parametrize("reciprocals", [True, False])
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_ranks_are_those_of_the_evaluation(reciprocals, split):
+    run = run_on(people_graph(), "complex", reciprocals=reciprocals)
+    facts = run.graph.split(split).take(np.arange(3))
+    whole = evaluate(run.model, run.graph, facts)
+    explainer = Explainer(run)
+    for row, (h, r, t) in enumerate(run.graph.named(facts).to_pandas().itertuples(index=False)):
+        found = explainer.explain(h, r, t)
+        assert found.among_tails.rank == whole.tail_ranks.realistic[row]
+        assert found.among_tails.candidates == whole.tail_ranks.candidates[row]
+        assert found.among_heads.rank == whole.head_ranks.realistic[row]
+        assert found.among_heads.candidates == whole.head_ranks.candidates[row]
+        assert found.splits == (split,)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_is_explained_in_json(name):
+    run = run_on(people_graph(), name)
+    found = explain(run, "P0", "KNOWS", "p7", top=3)
+    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert told["head"] == {"name": "p0", "label": "p0"}
+    assert len(told["analogies"]) == 3
+    assert (told["dimensions"] is None) == (name in {"conve", "murp"})
+    if told["dimensions"] is not None:
+        parts = told["dimensions"]
+        total = parts["gains"] + parts["losses"] + parts["biases"]
+        assert total == pytest.approx(told["score"], rel=1e-4, abs=1e-6)
+
+
+def test_a_fact_never_speaks_for_itself(people):
+    for h, r, t in people.graph.named(people.graph.train).to_pandas().head(20).to_numpy():
+        found = explain(people, h, r, t, top=100)
+        assert (h, t) not in [(each.head.name, each.tail.name) for each in found.analogies]
+        for kind in found.paths.kinds:
+            direct = len(kind.links) == 1 and not kind.links[0].backwards
+            assert not (direct and kind.links[0].relation.name == r)
+            assert kind.example[0].name == h
+            assert kind.example[-1].name == t
+            assert len(kind.example) == len(kind.links) + 1
+
+
+def test_labels_are_found_and_shown(lonely):
+    found = explain(lonely, "alpha", "R", "b")
+    assert (found.head.name, found.head.label, str(found.head)) == ("a", "Alpha", "Alpha (a)")
+    assert found.paths.kinds[0].walked() == "Alpha ←s— c ←r— b"
+
+
+def test_no_path_no_facts_and_no_analogies(lonely):
+    found = explain(lonely, "alone", "unused", "a")
+    assert found.paths.kinds == ()
+    assert found.paths.paths_found == {1: 0, 2: 0, 3: 0}
+    assert found.analogies == ()
+    assert found.facts_of_relation == 0
+    assert found.splits == ()
+    assert explain(lonely, "a", "unused", "b").paths.kinds[0].confidence == 0
+
+
+def test_an_entity_with_itself(lonely):
+    found = explain(lonely, "a", "r", "a")
+    loops = {"".join(map(str, kind.links)) for kind in found.paths.kinds}
+    assert loops == {"—s→", "—r→—r→—s→", "←s—←r—←r—"}
+    known = explain(lonely, "a", "s", "a")
+    assert known.splits == ("train",)
+    assert "—s→" not in {"".join(map(str, kind.links)) for kind in known.paths.kinds}
+
+
+def test_bad_requests(lonely):
+    with pytest.raises(UnknownName, match="did you mean 'Alpha'"):
+        explain(lonely, "Alpa", "r", "b")
+    with pytest.raises(UnknownName, match="did you mean 'unused'"):
+        explain(lonely, "a", "unusd", "b")
+    with pytest.raises(AmbiguousName, match=r"twin 1 \(Twin\), twin 2 \(Twin\)"):
+        explain(lonely, "a", "r", "twin")
+    with pytest.raises(SettingsError, match="at least 1"):
+        explain(lonely, "a", "r", "b", top=0)
+
+
+def test_the_command(lonely, people, tmp_path):
+    lonely.save(tmp_path / "lonely")
+    people.save(tmp_path / "people")
+    run_on(people.graph, "conve").save(tmp_path / "conve")
+
+    def shown(*words):
+        result = CliRunner().invoke(app, ["explain", *map(str, words)])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    text = shown(tmp_path / "lonely", "a", "r", "b")
+    for part in ("Alpha (a)  r  b", "known: in train", "as in", "Alpha ←s— c ←r— b", "dimension"):
+        assert part in text
+    assert "[red]x" in text  # no markup
+    empty = shown(tmp_path / "lonely", "alone", "unused", "a")
+    for part in ("not in the graph", "No other fact", "No path"):
+        assert part in empty
+    assert "no other pair" in shown(tmp_path / "lonely", "a", "r", "a")
+    assert "no sum over dimensions" in shown(tmp_path / "conve", "p0", "knows", "p7")
+    told = json.loads(shown(tmp_path / "people", "p0", "knows", "p7", "--top", 2, "--json"))
+    assert len(told["analogies"]) == len(told["dimensions"]["largest"]) == 2

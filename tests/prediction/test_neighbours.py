@@ -1,0 +1,136 @@
+"""Neighbours and analogies are those that numpy finds by looking at all."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tests.graphs import people_graph
+from tests.models.forms import FORMS, made
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.cli.main import app
+from fivestar.errors import AmbiguousName, SettingsError, UnknownName
+from fivestar.graph.vocabulary import Vocabulary
+from fivestar.prediction import neighbours as neighbours_module
+from fivestar.prediction.analogies import analogous_facts
+from fivestar.prediction.neighbours import cosine_similarities, similar
+from fivestar.prediction.paths import Asked
+from fivestar.runs.run import Run, build_model
+
+
+def run_on(graph, name="complex", dim=6):
+    settings = fivestar.make_settings({"model": {"name": name, "dim": dim}})
+    model = build_model(graph, settings)
+    model.start(torch.Generator().manual_seed(3))
+    return Run(graph, settings, model)
+
+
+def brute_force(rows):
+    rows = rows - rows.mean(axis=0)
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows @ rows.T
+
+
+@pytest.fixture(scope="module")
+def people():
+    return run_on(people_graph())
+
+
+def test_neighbours_are_those_of_numpy(people):
+    cosines = brute_force(people.model.entities.detach().double().numpy())
+    names = people.graph.entities
+    for entity in (0, 17, len(names) - 1):
+        found = similar(people, names.name_of(entity), top=5)
+        order = [i for i in np.argsort(-cosines[entity]) if i != entity][:5]
+        assert [each.entity.name for each in found] == names.names_of(order)
+        np.testing.assert_allclose([each.similarity for each in found], cosines[entity, order])
+        assert [each.rank for each in found] == [1, 2, 3, 4, 5]
+        assert all(each.common_types is None for each in found)
+    assert len(similar(people, "p0", top=10**6)) == len(names) - 1
+
+
+def test_tiles_change_nothing(people, monkeypatch):
+    whole = cosine_similarities(people.model, [3, 4])
+    monkeypatch.setattr(neighbours_module, "_AT_ONCE", 7)
+    torch.testing.assert_close(cosine_similarities(people.model, [3, 4]), whole)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_of_every_model_neither_biases_nor_full_turns_count(form):
+    model = made(form)
+    before = cosine_similarities(model, [2])
+    with torch.no_grad():
+        if form.startswith("protate"):
+            model.entities += 2 * torch.pi
+        elif form in {"mure", "murp"}:
+            model.entities[:, -2:] *= 3
+        elif form == "conve":
+            model.entities[:, -1] *= 3
+        else:
+            model.entities += 1  # all are centred
+    assert before.shape == (1, 7)
+    assert float(before[0, 2]) == pytest.approx(1)
+    torch.testing.assert_close(cosine_similarities(model, [2]), before)
+
+
+def test_a_point_in_the_centre_points_nowhere(people):
+    one_point = run_on(people.graph)
+    with torch.no_grad():
+        one_point.model.entities.fill_(1)
+    assert [each.similarity for each in similar(one_point, "p0", top=3)] == [0, 0, 0]
+
+
+def test_analogies_are_those_of_numpy(people):
+    graph, cosines = people.graph, brute_force(people.model.entities.detach().double().numpy())
+    knows = graph.relations.id_of("knows")
+    rows = graph.train.array[graph.train.relations == knows]
+    for head, _, tail in rows[:5].tolist():
+        found = analogous_facts(people, Asked(head, knows, tail), top=4)
+        others = [(h, t) for h, _, t in rows.tolist() if (h, t) != (head, tail)]
+        values = [(cosines[head, h] + cosines[tail, t]) / 2 for h, t in others]
+        expected = [others[i] for i in np.argsort(values)[::-1][:4]]
+        ids = graph.entities.id_of
+        assert [(ids(each.head.name), ids(each.tail.name)) for each in found] == expected
+        for each in found:
+            mean = (each.head_similarity + each.tail_similarity) / 2
+            assert each.similarity == pytest.approx(mean)
+
+
+def test_the_asked_fact_is_no_analogy_of_itself(people):
+    for head, relation, tail in people.graph.train.array[::9].tolist():
+        asked = Asked(head, relation, tail)
+        found = analogous_facts(people, asked, top=10**6)
+        names = people.graph.entities.names_of([head, tail])
+        assert names not in [[each.head.name, each.tail.name] for each in found]
+        assert len(found) == (people.graph.train.relations == relation).sum() - 1
+
+
+def test_bad_requests(people):
+    with pytest.raises(SettingsError, match="at least 1"):
+        similar(people, "p0", top=0)
+    with pytest.raises(UnknownName, match="did you mean 'p0'"):
+        similar(people, "pp0")
+    labels = ["twin" if i < 2 else None for i in range(len(people.graph.entities))]
+    twins = Vocabulary("entity", people.graph.entities.names, labels)
+    graph = fivestar.KnowledgeGraph("twins", twins, people.graph.relations, people.graph.train)
+    with pytest.raises(AmbiguousName, match="2 things are called 'Twin'"):
+        similar(run_on(graph), "Twin")
+
+
+def test_the_command(tmp_path):
+    run_on(fivestar.read_graph()).save(tmp_path / "run")
+    call = ["similar", str(tmp_path / "run"), "lyon", "--top", "4"]
+    shown = CliRunner().invoke(app, call)
+    assert shown.exit_code == 0, shown.output
+    assert "types in common" in shown.output
+    found = json.loads(CliRunner().invoke(app, [*call, "--json"]).output)
+    assert [each["rank"] for each in found] == [1, 2, 3, 4]
+    types = fivestar.read_graph().types
+    for each in found:
+        entity = fivestar.read_graph().entities.id_of(each["entity"]["name"])
+        lyon = types.of(fivestar.read_graph().entities.id_of("Lyon"))
+        assert each["common_types"] == [name for name in types.of(entity) if name in lyon]
