@@ -47,9 +47,9 @@ def test_ask_answers_each_slot_by_name(trained):
     heads = json.loads(
         run("ask", trained, "?", "capital_of", "France", "--top", 2000, "--json").stdout
     )
-    assert {answer["name"] for answer in heads if answer["known"]} == {"Paris"}
+    assert {answer["id"] for answer in heads if answer["known"]} == {"Paris"}
     relations = json.loads(run("ask", trained, "Paris", "_", "France", "--json").stdout)
-    assert {a["name"] for a in relations if a["known"]} == {"capital_of", "in_country"}
+    assert {a["id"] for a in relations if a["known"]} == {"capital_of", "in_country"}
     assert "Lyon  in_country  _" in run("ask", trained, "Lyon", "in_country", "_").stdout
 
 

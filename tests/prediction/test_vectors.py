@@ -105,7 +105,7 @@ def test_reciprocal_rows_answer_for_heads_and_without_them_they_are_refused():
     with_them, without = run_of("complex"), run_of("complex", RELATIONS)
     asked = query_vectors(with_them, [4], [RELATIONS + 1])
     best = int(np.argmax(asked @ candidate_vectors(with_them).T))
-    assert fivestar.predict_heads(with_them, "r1", "e4", top=1)[0].name == f"e{best}"
+    assert fivestar.TrainedModel.of(with_them).predict_heads("r1", "e4", top=1)[0].id == f"e{best}"
     with pytest.raises(ExportImpossible, match="no reciprocal relations"):
         query_vectors(without, [4], [RELATIONS + 1])
     assert query_vectors(without, [4], [1]).shape == (1, 8)

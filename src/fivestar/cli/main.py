@@ -11,6 +11,7 @@ import fivestar
 from fivestar.cli import (
     ask,
     cluster,
+    complete,
     convert,
     demo,
     evaluate,
@@ -55,6 +56,7 @@ app.command("export", epilog=export.EXAMPLE)(export.export)
 app.command("geometry", epilog=geometry.EXAMPLE)(geometry.geometry)
 app.command("patterns", epilog=patterns.EXAMPLE)(patterns.patterns)
 app.command("shapes", epilog=shapes.EXAMPLE)(shapes.shapes)
+app.command("complete", epilog=complete.EXAMPLE)(complete.complete)
 app.command("cluster", epilog=cluster.EXAMPLE)(cluster.cluster)
 app.add_typer(plot.app, name="plot")
 app.add_typer(reproduce.app, name="reproduce")
