@@ -17,6 +17,7 @@ from fivestar.cli import (
     evaluate,
     explain,
     export,
+    fold_in,
     geometry,
     graph_info,
     graph_split,
@@ -56,6 +57,7 @@ app.command("export", epilog=export.EXAMPLE)(export.export)
 app.command("geometry", epilog=geometry.EXAMPLE)(geometry.geometry)
 app.command("patterns", epilog=patterns.EXAMPLE)(patterns.patterns)
 app.command("shapes", epilog=shapes.EXAMPLE)(shapes.shapes)
+app.command("fold-in", epilog=fold_in.EXAMPLE)(fold_in.fold_in)
 app.command("complete", epilog=complete.EXAMPLE)(complete.complete)
 app.command("cluster", epilog=cluster.EXAMPLE)(cluster.cluster)
 app.add_typer(plot.app, name="plot")

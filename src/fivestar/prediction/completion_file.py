@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
@@ -24,6 +24,7 @@ from fivestar.prediction.statements import as_statements
 
 # Called with (questions answered, questions in all).
 Progress = Callable[[int, int], None]
+_TRIPLE = ("head", "relation", "tail")
 FORMATS = (".nt", ".tsv", ".parquet")
 
 
@@ -69,7 +70,7 @@ def complete_into(
     progress: Progress | None = None,
 ) -> Found:
     """The same into a new file; stopped, by whatever, it goes on where it was."""
-    place = check_file(out)
+    place = check_file(out, predictor)
     parts = place.with_name(f".{place.name}.parts")
     begun = json.dumps({"of": _fingerprint(predictor, relations), **asdict(goal)}, sort_keys=True)
     note = parts / "goal.json"
@@ -86,7 +87,7 @@ def complete_into(
     return found
 
 
-def check_file(out: str | os.PathLike[str]) -> Path:
+def check_file(out: str | os.PathLike[str], predictor: Predictor | None = None) -> Path:
     """Where new triples can be written: before they are searched for, which may take minutes."""
     place = Path(out)
     if place.suffix.lower() not in FORMATS:
@@ -95,6 +96,10 @@ def check_file(out: str | os.PathLike[str]) -> Path:
         raise OutputError(f"{place} exists already; choose another name or remove it first")
     if not place.parent.is_dir():
         raise OutputError(f"{place}: there is no folder {place.parent}; make it first")
+    if predictor is not None and place.suffix.lower() == ".tsv":
+        for vocabulary in (predictor.graph.entities, predictor.graph.relations):
+            if pc.any(pc.match_substring_regex(vocabulary.names, "[\t\r\n]")).as_py():
+                raise OutputError(f"{place}: some names hold tabs or line ends; write .parquet")
     return place
 
 
@@ -116,10 +121,11 @@ def _written(found: Found, predictor: Predictor, suffix: str) -> bytes:
         return _parquet(table)
     if suffix == ".nt":
         return as_statements(table).encode()
-    buffer = io.BytesIO()
-    options = pa_csv.WriteOptions(delimiter="\t", quoting_style="needed")
-    pa_csv.write_csv(table, buffer, options)
-    return buffer.getvalue()
+    # Unquoted, as our reader and all published graphs have it. Labels are for people only.
+    rows = [[" ".join(str(value).split()) for value in row.values()] for row in table.to_pylist()]
+    names = zip(*(table[column].to_pylist() for column in _TRIPLE), strict=True)
+    lines = ("\t".join((*name, *row[3:])) for name, row in zip(names, rows, strict=True))
+    return "".join(f"{line}\n" for line in ("\t".join(table.column_names), *lines)).encode()
 
 
 def _parquet(table: pa.Table) -> bytes:

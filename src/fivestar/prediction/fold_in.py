@@ -43,7 +43,8 @@ def fold_in(run: Run, facts: Iterable[Fact], epochs: int = EPOCHS, lr: float = R
     count = len(run.graph.entities)
     with torch.no_grad():
         for name, table in model.state_dict().items():
-            table[: len(old[name])] = old[name] if table.ndim else table.copy_(old[name])
+            into = table[: len(old[name])] if table.ndim else table
+            into.copy_(old[name])
     rows = torch.arange(count, len(graph.entities), device=model.entities.device)
     relations = len(graph.relations)
     first_guess(model, triples, run.graph.train, rows, relations)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from fivestar.errors import GraphError
 from fivestar.evaluation.best import Which
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.fivestar import Denominator, Score
 from fivestar.prediction.explanation import Explainer, Explanation
+from fivestar.prediction.fold_in import Fact, fold_in
 from fivestar.prediction.neighbours import Neighbour, similar
 from fivestar.prediction.predictor import Prediction, Predictions, Predictor
 from fivestar.runs import conversion
@@ -76,9 +78,24 @@ class TrainedModel(Run):
         """The entities most like one."""
         return similar(self, entity, top)
 
+    def with_entity(self, name: str, facts: Iterable[Fact]) -> TrainedModel:
+        """The model with an entity that it did not know, fitted to its facts (h, r, t)."""
+        return self.with_entities(_about(name, list(facts)))
+
+    def with_entities(self, facts: Iterable[Fact]) -> TrainedModel:
+        """The model with all entities of these facts that it did not know; none of it changes."""
+        return TrainedModel.of(fold_in(self, facts).run)
+
     @cached_property
     def _explainer(self) -> Explainer:
         return Explainer(self)
+
+
+def _about(name: str, facts: list[Fact]) -> list[Fact]:
+    for head, relation, tail in facts:
+        if name not in (head, tail):
+            raise GraphError(f"({head}, {relation}, {tail}) says nothing of {name!r}")
+    return facts
 
 
 def load(folder: str | os.PathLike[str], epoch: int | None = None) -> TrainedModel:

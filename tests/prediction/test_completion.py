@@ -1,0 +1,215 @@
+"""The likeliest new triples: against scoring everything, stopped and resumed, written and read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from tests.graphs import people_graph
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.cli.main import app
+from fivestar.errors import OutputError, SettingsError
+from fivestar.graph.triples import Triples
+from fivestar.prediction import completion, completion_file
+from fivestar.prediction.completion import Completer, Goal
+from fivestar.prediction.completion_file import complete, complete_into
+from fivestar.prediction.predictor import Predictor
+from fivestar.prediction.statements import CONFIDENCE, iri
+
+SETTINGS = {"model": {"dim": 6}, "training": {"epochs": 25, "evaluate-every": 0, "reg": 0.01}}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["reciprocals", "plain"])
+def predictor(request):
+    training = SETTINGS["training"] | {"reciprocals": request.param}
+    return Predictor(fivestar.train(people_graph(0.2, 0.1), SETTINGS | {"training": training}))
+
+
+def everything(predictor):
+    """The probability of every new triple, by scoring all of them."""
+    graph, model = predictor.graph, predictor.model
+    n, count = len(graph.entities), len(graph.relations)
+    found = {}
+    for relation in range(count):
+        every = torch.arange(n)
+        tails = model.score_tails(every, torch.full((n,), relation)).detach()
+        if len(model.relations) > count:
+            heads = model.score_tails(every, torch.full((n,), relation + count)).detach()
+        else:
+            heads = model.score_heads(relation, every)
+        shares = torch.log_softmax(tails, 1).numpy(), torch.log_softmax(heads, 1).numpy().T
+        likely = sum(predictor.calibration(share) for share in shares) / 2
+        # What neither question gives a hundredth of is never looked at.
+        seen = np.maximum(*shares) >= np.log(0.01)
+        for head, tail in zip(*np.nonzero(seen), strict=True):
+            found[int(head), relation, int(tail)] = likely[head, tail]
+    facts = set(map(tuple, graph.facts.array.tolist()))
+    return {triple: p for triple, p in found.items() if triple not in facts}
+
+
+@pytest.mark.parametrize("goal", [Goal(top=25, slots="all"), Goal(threshold=0.03, slots="all")])
+def test_against_scoring_everything(predictor, goal, monkeypatch):
+    monkeypatch.setattr(completion, "TILE", 16)
+    monkeypatch.setattr(completion, "_ROWS", 11)
+    found = complete(predictor, goal)
+    wanted = everything(predictor)
+    assert len(found) > 3
+    got = dict(zip(map(tuple, found.triples.array.tolist()), found.probabilities, strict=True))
+    for triple, probability in got.items():
+        assert probability == pytest.approx(wanted[triple], abs=1e-4)
+    assert (np.diff(found.probabilities) <= 0).all()
+    if goal.top is not None:
+        best = sorted(wanted.values(), reverse=True)[: goal.top]
+        np.testing.assert_allclose(found.probabilities, best, atol=1e-4)
+    else:
+        sure = {triple for triple, p in wanted.items() if p >= goal.threshold + 1e-3}
+        assert sure <= set(got)
+
+
+def test_only_slots_that_a_relation_has(predictor):
+    found = complete(predictor, Goal(top=1000))
+    train = predictor.graph.train
+    loops = train.heads == train.tails
+    for head, relation, tail in found.triples.array:
+        here = train.relations == relation
+        assert head in train.heads[here]
+        assert tail in train.tails[here]
+        assert head != tail or loops[here].any()
+    assert not found.triples.are_in(predictor.graph.facts).any()
+    everywhere = complete(predictor, Goal(top=1000, slots="all"))
+    assert len(everywhere) > len(found)
+
+
+def test_some_relations(predictor):
+    number = predictor.graph.relations.id_of("knows")
+    found = complete(predictor, Goal(top=10), [number])
+    assert set(found.triples.relations.tolist()) == {number}
+
+
+def test_stopped_and_started_again(predictor, tmp_path, monkeypatch):
+    out, goal = tmp_path / "new.parquet", Goal(top=20)
+    asked = []
+    whole = Completer.relation
+
+    def stopped(self, number, best, on_rows):
+        asked.append(number)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return whole(self, number, best, on_rows)
+
+    monkeypatch.setattr(Completer, "relation", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        complete_into(out, predictor, goal)
+    assert not out.exists()
+    with pytest.raises(OutputError, match="another completion"):
+        complete_into(out, predictor, Goal(top=21))
+    steps = []
+    found = complete_into(out, predictor, goal, progress=lambda *step: steps.append(step))
+    assert asked == [0, 1, 1]  # the first relation is not done again
+    assert steps[-1][0] == steps[-1][1]
+    monkeypatch.undo()
+    straight = complete(predictor, goal)
+    np.testing.assert_array_equal(found.triples.array, straight.triples.array)
+    assert [path.name for path in tmp_path.iterdir()] == ["new.parquet"]
+    assert pq.read_table(out).num_rows == 20
+
+
+@pytest.mark.parametrize("suffix", completion_file.FORMATS)
+def test_what_is_written_reads_back(predictor, suffix, tmp_path):
+    out = tmp_path / f"new{suffix}"
+    found = complete_into(out, predictor, Goal(top=7))
+    graph = predictor.graph
+    names = [
+        (graph.entities.name_of(h), graph.relations.name_of(r), graph.entities.name_of(t))
+        for h, r, t in found.triples.array.tolist()
+    ]
+    if suffix == ".tsv":
+        lines = [line.split("\t") for line in out.read_text().splitlines()]
+        assert [tuple(line[:3]) for line in lines[1:]] == names
+        assert float(lines[1][-1]) == pytest.approx(found.probabilities[0])
+    elif suffix == ".parquet":
+        rows = pq.read_table(out).to_pylist()
+        assert [(row["head"], row["relation"], row["tail"]) for row in rows] == names
+    else:
+        lines = out.read_text().splitlines()
+        assert len(lines) == 7 * 6
+        assert sum(CONFIDENCE in line for line in lines) == 7
+        assert all(line.endswith(" .") for line in lines)
+
+
+def test_rdf_is_valid(predictor, tmp_path):
+    oxigraph = pytest.importorskip("pyoxigraph")
+    out = tmp_path / "new.nt"
+    complete_into(out, predictor, Goal(top=7))
+    triples = list(oxigraph.parse(path=str(out), format=oxigraph.RdfFormat.N_TRIPLES))
+    assert len(triples) == 7 * 6
+
+
+@pytest.mark.parametrize(
+    "name", ["http://x.org/a", "<http://x.org/a>", "a b", 'q"<>\\^`{|}', "concept:x y", "ü", "%"]
+)
+def test_names_become_iris_that_stay_apart(name):
+    found = iri(name, "entity")
+    assert not set(found) & set('<>"{}|^`\\ \t\n')
+    assert iri(name + "2", "entity") != found
+
+
+def test_bad_requests(predictor, tmp_path):
+    for bad, message in (
+        ({}, "either"),
+        ({"top": 1, "threshold": 0.5}, "either"),
+        ({"threshold": 0.0}, "above 0"),
+        ({"threshold": 1.5}, "at most 1"),
+        ({"top": 0}, "at least 1"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            Goal(**bad)
+    with pytest.raises(OutputError, match=r"\.nt, \.tsv, \.parquet"):
+        complete_into(tmp_path / "new.txt", predictor, Goal(top=1))
+    (tmp_path / "new.tsv").touch()
+    with pytest.raises(OutputError, match="exists already"):
+        complete_into(tmp_path / "new.tsv", predictor, Goal(top=1))
+    with pytest.raises(OutputError, match="make it first"):
+        complete_into(tmp_path / "x" / "new.tsv", predictor, Goal(top=1))
+
+
+def test_without_validation():
+    graph = fivestar.read_graph([(f"a{i}", "r", f"b{i % 3}") for i in range(9)])
+    blind = Predictor(fivestar.train(graph, {"model": {"dim": 4}, "training": {"epochs": 5}}))
+    with pytest.raises(SettingsError, match="without validation facts"):
+        complete(blind, Goal(threshold=0.5))
+    assert len(complete(blind, Goal(top=3))) == 3
+    assert (
+        "probability" not in completion_file.named(complete(blind, Goal(top=3)), blind).schema.names
+    )
+
+
+def test_names_with_tabs_are_refused_before_anything_is_asked(tmp_path):
+    graph = fivestar.read_graph([("a\tb", "r", "c"), ("c", "r", "d"), ("d", "r", "e")])
+    run = Predictor(fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}}))
+    with pytest.raises(OutputError, match=r"write \.parquet"):
+        complete_into(tmp_path / "new.tsv", run, Goal(top=1))
+
+
+def test_the_command(tmp_path):
+    folder = tmp_path / "run"
+    fivestar.train(people_graph(0.2, 0.1), SETTINGS, folder)
+    out = tmp_path / "new.tsv"
+    words = ["complete", str(folder), "--top", "5", "--relation", "KNOWS", "--out", str(out)]
+    shown = CliRunner().invoke(app, words)
+    assert shown.exit_code == 0, shown.output
+    assert "5 new triples" in shown.output
+    assert {line.split("\t")[1] for line in out.read_text().splitlines()[1:]} == {"knows"}
+    everywhere = ["--threshold", "0.05", "--slots", "all", "--out", str(tmp_path / "all.nt")]
+    assert CliRunner().invoke(app, ["complete", str(folder), *everywhere]).exit_code == 0
+
+
+def test_nothing_is_found_where_nothing_is_new(predictor):
+    facts = predictor.graph.facts
+    assert not completion.NOTHING.triples.are_in(facts).any()
+    none = complete(predictor, Goal(threshold=1.0))
+    assert isinstance(none.triples, Triples)
+    assert len(none) == 0

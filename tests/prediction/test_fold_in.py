@@ -1,0 +1,129 @@
+"""New entities: nothing else changes, their facts are learned, and what is doubtful is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tests.graphs import people_graph
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.cli.main import app
+from fivestar.errors import GraphError, UnknownName
+from fivestar.prediction.fold_in import fold_in
+
+FACTS = [("Neo", "lives_in", "c3"), ("p3", "knows", "Neo")]
+FORMS = [
+    {"name": "fivestar"},
+    {"name": "fivestar", "pairing": "bilinear"},
+    {"name": "complex"},
+    {"name": "transe"},
+    {"name": "conve", "dim": 16},
+    {"name": "murp"},
+    {"name": "mure"},
+    {"name": "simple"},
+]
+
+
+def trained(**model):
+    settings = {
+        "model": {"dim": 8, **model},
+        "training": {"objective": "softmax", "epochs": 30, "evaluate-every": 0, "reg": 0.01},
+    }
+    return fivestar.train(people_graph(), settings)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return trained()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, form.values())))
+def test_nothing_that_was_trained_changes(form):
+    model = trained(**form)
+    larger = model.with_entity("Neo", FACTS)
+    count = len(model.graph.entities)
+    for name, table in model.model.state_dict().items():
+        torch.testing.assert_close(
+            larger.model.state_dict()[name][: len(table)]
+            if table.ndim
+            else larger.model.state_dict()[name],
+            table,
+            rtol=0,
+            atol=0,
+        )
+    assert len(larger.graph.entities) == count + 1
+    assert torch.isfinite(larger.model.entities).all()
+    untrained = fold_in(model, FACTS, epochs=0).run
+    facts = (("Neo", "lives_in", "c3"),)
+    ranks = [
+        fivestar.TrainedModel.of(run).score(*fact).rank
+        for run in (untrained, larger)
+        for fact in facts
+    ]
+    assert ranks[-1] <= ranks[0]
+
+
+def test_what_it_learns(model):
+    larger = model.with_entity("Neo", FACTS)
+    assert larger.predict_tails("Neo", "lives_in", top=3)[0].id == "c3"
+    assert larger.score("Neo", "lives_in", "c3").known
+    assert larger.predict_tails("p3", "knows", top=3, types=()).question[0] == "p3"
+    best = [answer.id for answer in larger.predict_tails("p3", "knows", top=5)]
+    assert "Neo" in best
+    # Those who live there too are like it.
+    alike = [neighbour.entity.name for neighbour in larger.similar("Neo", top=8)]
+    assert sum(name in {f"p{i}" for i in range(3, 60, 7)} for name in alike) >= 3
+    assert model.graph.entities.find("p3") == larger.graph.entities.find("p3")
+    with pytest.raises(UnknownName):
+        model.graph.entities.find("Neo")
+
+
+def test_several_that_know_each_other(model):
+    facts = [*FACTS, ("Trinity", "knows", "Neo"), ("Trinity", "lives_in", "c3")]
+    found = fold_in(model, facts)
+    assert found.new == ["Neo", "Trinity"]
+    larger = fivestar.TrainedModel.of(found.run)
+    assert larger.score("Trinity", "lives_in", "c3").rank <= 3
+    assert found.run.metrics["folded_in"] == {"entities": 2, "facts": 4}
+
+
+def test_the_same_twice(model):
+    one, two = (model.with_entity("Neo", FACTS).model.entities for _ in range(2))
+    np.testing.assert_array_equal(one.detach().numpy(), two.detach().numpy())
+
+
+def test_without_reciprocals():
+    settings = {"model": {"dim": 6}, "training": {"epochs": 10, "reciprocals": False}}
+    larger = fivestar.train(people_graph(), settings).with_entity("Neo", FACTS)
+    assert larger.score("Neo", "lives_in", "c3").rank <= 5
+
+
+def test_bad_requests(model):
+    with pytest.raises(GraphError, match="both entities are known"):
+        model.with_entities([("p1", "lives_in", "c1")])
+    with pytest.raises(GraphError, match="says nothing of 'Neo'"):
+        model.with_entity("Neo", [("Trinity", "knows", "p1")])
+    with pytest.raises(UnknownName, match="did you mean 'lives_in'"):
+        model.with_entity("Neo", [("Neo", "live_in", "c1")])
+    with pytest.raises(GraphError, match="no facts"):
+        model.with_entity("Neo", [])
+    doubtful = fold_in(model, [("person p3", "lives_in", "c1"), ("p33x", "knows", "p1")]).doubtful
+    assert "p33" in doubtful["p33x"]
+
+
+def test_the_command(tmp_path):
+    settings = {"model": {"dim": 6}, "training": {"epochs": 5}}
+    fivestar.train(people_graph(), settings, tmp_path / "run")
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("Neo\tlives_in\tc3\np3\tknows\tNeo\n")
+    words = ["fold-in", str(tmp_path / "run"), str(facts), "--out", str(tmp_path / "larger")]
+    shown = CliRunner().invoke(app, [*words, "--epochs", "20", "--lr", "0.2"])
+    assert shown.exit_code == 0, shown.output
+    assert "1 new entity from 2 facts" in shown.output
+    assert fivestar.load(tmp_path / "larger").score("Neo", "lives_in", "c3").rank <= 5
+    again = CliRunner().invoke(app, words)
+    assert "exists already" in str(again.exception)
+    answered = CliRunner().invoke(app, ["ask", str(tmp_path / "larger"), "neo", "lives_in", "_"])
+    assert "c3" in answered.output
