@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from provenance import provenance
 
 import fivestar
 from fivestar.evaluation.report import evaluate
+from fivestar.runs.provenance import provenance
 
 OUT = Path(__file__).parent.parent.parent / "results" / "growing.json"
 

@@ -15,9 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from provenance import provenance
-
 import fivestar
+from fivestar.runs.provenance import provenance
 
 OUT = Path(__file__).parent.parent.parent / "results" / "warm_start.json"
 FIVESTAR = {"name": "fivestar", "denominator": "mobius"}
