@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
 
 import fivestar
+from fivestar.cli.main import app
 from fivestar.errors import SettingsError
 from fivestar.evaluation.calibration import (
     Calibration,
@@ -123,3 +125,21 @@ def test_nothing_held_out():
     assert run.predict_tails("a", "r")[0].probability is None
     assert run.score("a", "r", "b").probability is None
     assert torch.isfinite(run.model.entities).all()
+
+
+def test_the_command(run, tmp_path):
+    run.save(tmp_path / "run")
+    invoke = CliRunner().invoke
+    drawn = tmp_path / "reliability.svg"
+    shown = invoke(app, ["calibration", str(tmp_path / "run"), "--out", str(drawn)])
+    assert shown.exit_code == 0, shown.output
+    assert "Brier" in shown.output
+    assert b"share of true answers" in drawn.read_bytes() or drawn.stat().st_size > 5000
+    listed = json.loads(invoke(app, ["calibration", str(tmp_path / "run"), "--json"]).output)
+    assert listed["method"] in {"isotonic", "platt"}
+    assert listed["calibrated"]["brier"] < listed["sigmoid"]["brier"]
+    graph = fivestar.read_graph([("a", "r", "b"), ("b", "r", "c")])
+    fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}}, tmp_path / "blind")
+    assert "no validation facts" in str(
+        invoke(app, ["calibration", str(tmp_path / "blind")]).exception
+    )

@@ -10,6 +10,7 @@ import typer
 import fivestar
 from fivestar.cli import (
     ask,
+    calibration,
     cluster,
     complete,
     convert,
@@ -58,6 +59,7 @@ app.command("geometry", epilog=geometry.EXAMPLE)(geometry.geometry)
 app.command("patterns", epilog=patterns.EXAMPLE)(patterns.patterns)
 app.command("shapes", epilog=shapes.EXAMPLE)(shapes.shapes)
 app.command("fold-in", epilog=fold_in.EXAMPLE)(fold_in.fold_in)
+app.command("calibration", epilog=calibration.EXAMPLE)(calibration.calibration)
 app.command("complete", epilog=complete.EXAMPLE)(complete.complete)
 app.command("cluster", epilog=cluster.EXAMPLE)(cluster.cluster)
 app.add_typer(plot.app, name="plot")
