@@ -11,7 +11,8 @@ help:  ## show this list
 
 demo: $(VENV)/.installed  ## train on the embedded graph, test, and ask questions
 	$(BIN)/fivestar graph info
-	$(BIN)/fivestar demo
+	rm -rf demo_run
+	$(BIN)/fivestar demo --out demo_run
 
 test: $(VENV)/.installed-dev  ## run the test suite
 	$(BIN)/python -m pytest -q
@@ -26,7 +27,7 @@ bench: $(VENV)/.installed-dev  ## measure, side by side with others
 	$(BIN)/python benchmarks/ingest.py
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist demo_run
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -32,7 +32,7 @@ def reliability_diagram(found: Mapping[str, Reliability]) -> Figure:
     place.set_xlim(-0.02, 1.02)
     place.set_ylim(-0.02, 1.02)
     place.set_aspect("equal")
-    for handle in place.legend(loc="upper left").legend_handles:
+    for handle in figure.legend(loc="outside lower center").legend_handles:
         if handle is not None:
             handle.set_sizes([20])
     return figure
