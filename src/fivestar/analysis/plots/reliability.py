@@ -24,15 +24,14 @@ def reliability_diagram(found: Mapping[str, Reliability]) -> Figure:
     for (name, each), color, mark in zip(found.items(), INK, MARKS, strict=False):
         said, true, share = zip(*each.bins, strict=True)
         place.plot(said, true, color=color, linewidth=1)
-        sizes = [12 + 200 * s for s in share]
         label = f"{name} (Brier {each.brier:.3f}, error {each.calibration_error:.3f})"
-        place.scatter(said, true, s=sizes, color=color, marker=mark, label=label, alpha=0.8)
+        place.plot([], [], color=color, marker=mark, linewidth=1, label=label)
+        sizes = [12 + 200 * s for s in share]
+        place.scatter(said, true, s=sizes, color=color, marker=mark, alpha=0.8)
     place.set_xlabel("probability")
     place.set_ylabel("share of true answers")
     place.set_xlim(-0.02, 1.02)
     place.set_ylim(-0.02, 1.02)
     place.set_aspect("equal")
-    for handle in figure.legend(loc="outside lower center").legend_handles:
-        if handle is not None:
-            handle.set_sizes([20])
+    figure.legend(loc="outside lower center", markerscale=0.6)
     return figure
