@@ -94,7 +94,8 @@ def typed_entities(graph: KnowledgeGraph, types: Sequence[str] = ()) -> Typed:
 
 def normalised(run: Run, entities: npt.NDArray[np.int64]) -> Tensor:
     """The embeddings (n, D) of entities, centred, with a total variance of 1."""
-    rows = run.model.entities.detach()[torch.as_tensor(entities)].double().cpu()
+    table = run.model.entities.detach()
+    rows = run.model.positions(table[torch.as_tensor(entities)].double()).cpu()
     rows = rows - rows.mean(dim=0)
     size = rows.square().sum(dim=1).mean().sqrt()
     if size == 0:

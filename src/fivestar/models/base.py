@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fivestar.errors import SettingsError
 from fivestar.models.similarity import TILE, Similarity
+from fivestar.models.similarity_wrappers import Biased
 
 SMALL = 1e-3
 
@@ -86,6 +87,12 @@ class Model(nn.Module, ABC):
     def candidates(self) -> Tensor:
         """The table (N, D) that queries are compared with."""
         return self.candidate_part(self.entities)
+
+    def positions(self, rows: Tensor) -> Tensor:
+        """Rows of the entity table as points of space: biases, if any, stand behind and go."""
+        if isinstance(self.similarity, Biased):
+            return rows[:, : self.candidates().shape[1] - 1]
+        return rows
 
     def on_balls(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
         """The columns of the tables (or of their gradients) that are points of a Poincaré ball."""

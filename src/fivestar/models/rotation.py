@@ -68,6 +68,10 @@ class PRotatE(Model):
             for table in (self.entities, self.relations):
                 table.uniform_(-math.pi, math.pi, generator=generator)
 
+    def positions(self, rows: Tensor) -> Tensor:
+        """Angles as points of circles."""
+        return torch.cat([rows.cos(), rows.sin()], dim=1)
+
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The sum of angles."""
         return head + relation

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from fivestar.errors import SettingsError
 from fivestar.models.base import Model
-from fivestar.models.rotation import PRotatE
-from fivestar.models.similarity_wrappers import Biased
 from fivestar.prediction.named import Named
 from fivestar.runs.run import Run
 
@@ -69,21 +67,12 @@ def cosine_similarities(model: Model, entities: list[int]) -> Tensor:
     """
     table = model.entities
     tiles = [table[first : first + _AT_ONCE] for first in range(0, len(table), _AT_ONCE)]
-    centre = sum(_points(model, tile).sum(dim=0) for tile in tiles) / len(table)
-    asked = _directions(_points(model, table[torch.as_tensor(entities)]) - centre)
-    found = [(asked @ _directions(_points(model, tile) - centre).T).cpu() for tile in tiles]
+    centre = sum(model.positions(tile.double()).sum(dim=0) for tile in tiles) / len(table)
+    asked = _directions(model.positions(table[torch.as_tensor(entities)].double()) - centre)
+    found = [
+        (asked @ _directions(model.positions(tile.double()) - centre).T).cpu() for tile in tiles
+    ]
     return torch.cat(found, dim=1).clamp_(-1, 1)
-
-
-def _points(model: Model, rows: Tensor) -> Tensor:
-    """Rows of the entity table in double precision, without biases, angles as points on circles."""
-    rows = rows.double()
-    if isinstance(model, PRotatE):
-        return torch.cat([rows.cos(), rows.sin()], dim=1)
-    if isinstance(model.similarity, Biased):
-        # Such models keep what is compared first, and the biases behind it.
-        return rows[:, : model.candidates().shape[1] - 1]
-    return rows
 
 
 def _directions(rows: Tensor) -> Tensor:

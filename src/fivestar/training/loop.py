@@ -275,17 +275,9 @@ def train(
     on_step: StepCallback | None = None,
     source: str | os.PathLike[str] | None = None,
 ) -> Run:
-    """Train a model on a graph.
+    """Train a model on a graph, from nothing or from the run in the folder `source`.
 
-    Args:
-        graph: what to learn; validation needs its valid split.
-        settings: `Settings`, or nested mappings as in `{"model": {"dim": 50}}`.
-        out: a new folder for the run; it can be resumed and loaded from there.
-        on_epoch: called with a line of history after each epoch.
-        on_step: called after each step with the epochs done, a fraction included.
-        source: the folder of a run to begin from, on this graph or on another one: what it knows
-            of the entities and relations of the same names is kept. Unless settings are given, its
-            own are used.
+    The public library's `train` explains its arguments.
     """
     if source is not None and settings is None:
         settings = read_begun_run(Path(source))[1]
