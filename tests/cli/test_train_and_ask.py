@@ -101,10 +101,11 @@ def test_a_file_of_settings_and_flags_that_win(tmp_path):
     assert "epochs = 1\n" in text
 
 
-def test_the_demo_trains_tests_and_answers():
-    result = run("demo", "--epochs", 2)
+def test_the_demo_trains_tests_and_answers(tmp_path):
+    result = run("demo", "--epochs", 2, "--out", tmp_path / "kept")
+    assert fivestar.load(tmp_path / "kept").metrics["epochs"] == 2
     assert result.exit_code == 0, result.output
-    for text in ("both sides", "Lyon  in_country  _", "_  neighbour_of  Germany", "fivestar train"):
+    for text in ("both sides", "Lyon  in_country  _", "_  neighbour_of  Germany", "fivestar ask"):
         assert text in result.stdout
 
 
