@@ -7,6 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import fivestar
 from fivestar.cli.main import app, main
 
 
