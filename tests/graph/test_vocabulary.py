@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fivestar.errors import GraphError, UnknownName
+from fivestar.errors import AmbiguousName, GraphError, UnknownName
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.spelling import nearest
 
@@ -52,3 +52,27 @@ def test_as_many_labels_as_names():
 
 def test_nearest_is_quick_to_drop_what_is_much_longer():
     assert nearest("Paris", ["Paris" * 10, "Pari"]) == ["Pari"]
+
+
+def test_many_at_once():
+    some = Vocabulary("entity", ["a", "b", "c"], ["A", None, "C"])
+    assert some.names_of([2, 0]) == ["c", "a"]
+    assert some.labels_of([2, 1, 2]) == ["C", "b", "C"]
+    assert some.labels_of([]) == some.names_of([]) == []
+    assert Vocabulary("entity", ["a"]).labels_of([0]) == ["a"]
+
+
+def test_found_by_name_then_label_then_in_any_case():
+    some = Vocabulary("entity", ["Paris", "x", "PARIS", "y"], ["one", "Paris", "two", "Two"])
+    assert some.find("Paris") == 0  # a name wins over a label
+    assert some.find("two") == 2  # and what is written so over another case
+    assert some.find("X") == 1
+    with pytest.raises(AmbiguousName, match=r"2 things are called 'TWO': PARIS \(two\), y \(Two\)"):
+        some.find("TWO")
+    with pytest.raises(AmbiguousName, match="3 things are called 'paris'"):
+        some.find("paris")
+    with pytest.raises(UnknownName, match="did you mean"):
+        some.find("Pariss")
+    many = Vocabulary("entity", [f"e{i}" for i in range(20)], ["same"] * 20)
+    with pytest.raises(AmbiguousName, match="and 12 more"):
+        many.find("same")

@@ -148,7 +148,15 @@ class Vocabulary:
 
     def names_of(self, ids: npt.ArrayLike) -> list[str]:
         """The names of many ids at once."""
-        return [str(name) for name in self.names.take(to_arrow(np.asarray(ids))).to_pylist()]
+        return [str(name) for name in self.names.take(_places(ids)).to_pylist()]
+
+    def labels_of(self, ids: npt.ArrayLike) -> list[str]:
+        """The texts for people of many ids at once."""
+        if self.labels is None:
+            return self.names_of(ids)
+        where = _places(ids)
+        texts = pc.coalesce(self.labels.take(where), self.names.take(where))
+        return [str(text) for text in texts.to_pylist()]
 
     def label_of(self, number: int) -> str:
         """The text for people: the label where there is one, else the name."""
@@ -171,6 +179,11 @@ class Vocabulary:
         near = nearest(str(name), self._id_by_name)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         return f"no {self.kind} {name!r}{hint}"
+
+
+def _places(ids: npt.ArrayLike) -> pa.Array:
+    # An empty list has no kind of numbers of its own.
+    return to_arrow(np.asarray(ids, dtype=np.int64))
 
 
 def _strings(values: Sequence[str | None] | pa.Array) -> pa.Array:

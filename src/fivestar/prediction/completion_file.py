@@ -18,6 +18,7 @@ import torch
 
 from fivestar.errors import OutputError
 from fivestar.graph.folders import replace_file
+from fivestar.graph.vocabulary import NAME_TYPE
 from fivestar.prediction.completion import NOTHING, Completer, Found, Goal
 from fivestar.prediction.predictor import Predictor
 from fivestar.prediction.statements import as_statements
@@ -108,8 +109,7 @@ def named(found: Found, predictor: Predictor) -> pa.Table:
     graph, triples = predictor.graph, found.triples
     table = graph.named(triples)
     for column, ids in (("head_label", triples.heads), ("tail_label", triples.tails)):
-        labels = [graph.entities.label_of(int(number)) for number in ids]
-        table = table.append_column(column, pa.array(labels, pa.large_string()))
+        table = table.append_column(column, pa.array(graph.entities.labels_of(ids), NAME_TYPE))
     if predictor.calibration is not None:
         table = table.append_column("probability", pa.array(found.probabilities))
     return table

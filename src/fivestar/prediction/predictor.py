@@ -233,8 +233,7 @@ def _named(
     likely: list[float | None],
     known: npt.NDArray[np.bool_],
 ) -> list[Prediction]:
-    columns = (ids.tolist(), scores.tolist(), likely, known.tolist())
+    columns = (names.names_of(ids), names.labels_of(ids), scores.tolist(), likely, known.tolist())
     return [
-        Prediction(rank, names.name_of(i), names.label_of(i), score, p, is_known)
-        for rank, (i, score, p, is_known) in enumerate(zip(*columns, strict=True), start=1)
+        Prediction(rank, *answer) for rank, answer in enumerate(zip(*columns, strict=True), start=1)
     ]
