@@ -37,6 +37,8 @@ Slots = Literal["seen", "all"]
 _ROWS = 512
 # An answer with less than this share of its question's softmax is never a likely one.
 _LEAST_SHARE = 0.01
+# What a score may lose by exp and log.
+_SLACK = 1e-4
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,10 @@ class Completer:
         query = None
         if relation < own:
             query = model.query(rows, torch.full_like(rows, relation))
-        total = model.entities.new_full((len(rows),), -torch.inf)
+        share = float(np.exp(least))
+        # The softmax so far: its terms are exp(score − high), and mass is their sum.
+        high = model.entities.new_full((len(rows),), -torch.inf)
+        mass = torch.zeros_like(high)
         kept: list[tuple[Tensor, Tensor, Tensor]] = []
         buffer = model.entities.new_empty(len(rows), min(TILE, len(model.entities)))
         for start in range(0, len(model.entities), TILE):
@@ -212,14 +217,22 @@ class Completer:
                 model.score_head_tile(relation - own, rows, start, scores)
             else:
                 model.score_tile(query, start, scores)
-            total = torch.logaddexp(total, scores.logsumexp(dim=1))
-            # The total only grows, so whatever is wanted in the end is among these.
-            row, column = (scores >= (total + least)[:, None]).nonzero(as_tuple=True)
-            kept.append((row, column + start, scores[row, column]))
+            peak = scores.amax(dim=1)
+            higher = torch.maximum(high, peak)
+            terms = scores.sub_(higher[:, None]).exp_()
+            mass = mass * (high - higher).exp() + terms.sum(dim=1)
+            high = higher
+            # The mass only grows, so whatever is wanted in the end is among these.
+            some = ((peak - high).exp() >= share * mass).nonzero()[:, 0]
+            row, column = (terms[some] >= share * mass[some, None]).nonzero(as_tuple=True)
+            kept.append(
+                (some[row], column + start, terms[some[row], column].log() + high[some[row]])
+            )
+        total = high + mass.log()
         if not torch.isfinite(total.sum()):
             refuse_nan(total.cpu().numpy())
         row, column, score = (torch.cat(part) for part in zip(*kept, strict=True))
-        wanted = score >= total[row] + least
+        wanted = score >= total[row] + least - _SLACK
         return total, torch.stack([rows[row[wanted]], column[wanted]], dim=1)
 
     @torch.no_grad()
