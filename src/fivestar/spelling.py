@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -19,3 +20,14 @@ def nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:
     same_case = {k.casefold(): k for k in close}
     found = difflib.get_close_matches(word.casefold(), same_case, n=most, cutoff=0.7)
     return [same_case[match] for match in found]
+
+
+def containing(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The shortest of the known texts that hold this word, but are not it.
+
+    >>> containing("dog", ["sea dog", "dogma", "the old dog", "Dog"])
+    ['sea dog', 'the old dog']
+    """
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
+    found = (text for text in known if len(text) > len(word) and pattern.search(text))
+    return sorted(found, key=len)[:most]

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 
 from fivestar.errors import AmbiguousName, GraphError, UnknownName
 from fivestar.graph.arrow import to_arrow
-from fivestar.spelling import nearest
+from fivestar.spelling import containing, nearest
 
 # 64-bit offsets: the names of a very large graph pass 2 GiB in all.
 NAME_TYPE = pa.large_string()
 # Candidates named in an error.
 _MOST_SHOWN = 8
+_MOST_MEANT = 4
 Ids = npt.NDArray[np.int32]
 
 
@@ -105,7 +106,9 @@ class Vocabulary:
             raise AmbiguousName(
                 f"{len(found)} things are called {text!r}: {shown}{more}; give one of these names"
             )
-        near = nearest(text, [*self._id_by_name, *by_label])
+        known = [*self._id_by_name, *by_label]
+        both = (*nearest(text, known), *containing(text, known))
+        near = list(dict.fromkeys(both))[:_MOST_MEANT]
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UnknownName(f"no {self.kind} {text!r}{hint}")
 
