@@ -29,7 +29,8 @@ def fold_in(
     Only their embeddings are fitted, in seconds; all else stays as it was trained.
     """
     from fivestar.errors import OutputError  # noqa: PLC0415
-    from fivestar.prediction.fold_in import fold_in as fold  # noqa: PLC0415  (slow to import)
+    from fivestar.prediction.fold_in import doubtful  # noqa: PLC0415  (slow to import)
+    from fivestar.prediction.fold_in import fold_in as fold  # noqa: PLC0415
     from fivestar.runs.run import load_run  # noqa: PLC0415
 
     if out.exists():
@@ -40,7 +41,7 @@ def fold_in(
     )
     rows = told.named(told.facts).to_pylist()
     found = fold(loaded, [(row["head"], row["relation"], row["tail"]) for row in rows], epochs, lr)
-    for name, near in found.doubtful.items():
+    for name, near in doubtful(found.new, loaded.graph.entities).items():
         warn(f"{name!r} is taken for something new; did you mean {' or '.join(map(repr, near))}?")
     found.run.save(out)
     entities = "1 new entity" if len(found.new) == 1 else f"{len(found.new):,} new entities"

@@ -94,23 +94,27 @@ class Vocabulary:
         >>> Vocabulary("entity", ["Q90", "Q142"], ["Paris", "France"]).find("paris")
         0
         """
+        if (number := self.lookup(text)) is not None:
+            return number
+        known = [*self._id_by_name, *self._ids_by_text[0]]
+        both = (*nearest(text, known), *containing(text, known))
+        near = list(dict.fromkeys(both))[:_MOST_MEANT]
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise UnknownName(f"no {self.kind} {text!r}{hint}")
+
+    def lookup(self, text: str) -> int | None:
+        """The same, or at once None if nothing is called so."""
         if (number := self._id_by_name.get(text)) is not None:
             return number
         by_label, by_folded = self._ids_by_text
         found = by_label.get(text) or by_folded.get(text.casefold(), [])
-        if len(found) == 1:
-            return found[0]
-        if found:
+        if len(found) > 1:
             shown = ", ".join(self._shown(number) for number in found[:_MOST_SHOWN])
             more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
             raise AmbiguousName(
                 f"{len(found)} things are called {text!r}: {shown}{more}; give one of these names"
             )
-        known = [*self._id_by_name, *by_label]
-        both = (*nearest(text, known), *containing(text, known))
-        near = list(dict.fromkeys(both))[:_MOST_MEANT]
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise UnknownName(f"no {self.kind} {text!r}{hint}")
+        return found[0] if found else None
 
     @cached_property
     def _ids_by_text(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:

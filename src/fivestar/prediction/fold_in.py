@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import torch
 
-from fivestar.errors import GraphError, UnknownName
+from fivestar.errors import GraphError
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import NAME_TYPE, Vocabulary
@@ -19,6 +19,8 @@ from fivestar.training.new_rows import first_guess, fit_new_rows
 Fact = tuple[str, str, str]
 # Chosen on validation facts of held-out entities (see docs/answers.md).
 EPOCHS, RATE = 100, 0.1
+# New names that are compared with all known ones.
+_LOOKED_AT = 20
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,6 @@ class Folded:
 
     run: Run
     new: list[str]
-    # What a new name may be a misspelling of.
-    doubtful: dict[str, list[str]]
 
 
 def fold_in(run: Run, facts: Iterable[Fact], epochs: int = EPOCHS, lr: float = RATE) -> Folded:
@@ -52,8 +52,13 @@ def fold_in(run: Run, facts: Iterable[Fact], epochs: int = EPOCHS, lr: float = R
     for parameter in model.parameters():
         parameter.grad = None
     folded = {**run.metrics, "folded_in": {"entities": len(new), "facts": len(triples)}}
-    doubtful = {name: near for name in new if (near := nearest(name, run.graph.entities))}
-    return Folded(Run(graph, settings, model, folded, run.history), new, doubtful)
+    return Folded(Run(graph, settings, model, folded, run.history), new)
+
+
+def doubtful(new: list[str], known: Vocabulary) -> dict[str, list[str]]:
+    """Which new names may be misspellings, and of what; of many, the first are looked at."""
+    names = list(known)  # comparing with each takes a while
+    return {name: near for name in new[:_LOOKED_AT] if (near := nearest(name, names))}
 
 
 def _extended(
@@ -65,7 +70,7 @@ def _extended(
     numbers: dict[str, int] = {}
     rows = []
     for head, relation, tail in facts:
-        ids = [_known(graph.entities, name) for name in (head, tail)]
+        ids = [graph.entities.lookup(name) for name in (head, tail)]
         if None not in ids:
             raise GraphError(
                 f"({head}, {relation}, {tail}): both entities are known already, and what is "
@@ -81,13 +86,6 @@ def _extended(
     triples = Triples.of(rows).distinct()
     larger = replace(graph, entities=_with(graph.entities, new), train=graph.train + triples)
     return larger, new, triples
-
-
-def _known(names: Vocabulary, name: str) -> int | None:
-    try:
-        return names.find(name)
-    except UnknownName:
-        return None
 
 
 def _with(names: Vocabulary, new: list[str]) -> Vocabulary:
