@@ -48,7 +48,9 @@ def fold_in(run: Run, facts: Iterable[Fact], epochs: int = EPOCHS, lr: float = R
     rows = torch.arange(count, len(graph.entities), device=model.entities.device)
     relations = len(graph.relations)
     first_guess(model, triples, run.graph.train, rows, relations)
-    fit_new_rows(model, triples, relations, rows, settings.training, epochs=epochs, lr=lr)
+    fit_new_rows(
+        model, triples, run.graph.train, relations, rows, settings.training, epochs=epochs, lr=lr
+    )
     for parameter in model.parameters():
         parameter.grad = None
     folded = {**run.metrics, "folded_in": {"entities": len(new), "facts": len(triples)}}

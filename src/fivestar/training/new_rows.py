@@ -23,6 +23,7 @@ _BATCH = 512
 def fit_new_rows(
     model: Model,
     facts: Triples,
+    train: Triples,
     relations: int,
     new: Tensor,
     training: TrainingSettings,
@@ -32,22 +33,26 @@ def fit_new_rows(
 ) -> None:
     """Fit the rows `new` of the entity table to facts, as training would: softmax over all.
 
-    Both questions of each fact count. Adagrad; nothing but these rows changes.
+    Both questions of each fact count, and so do all questions of train, by samples: without these
+    nothing would say where the new are no answer. Adagrad; nothing but these rows changes.
     """
-    queries = Queries.of(
-        with_reciprocals(facts, relations),
-        apart_from=None if training.reciprocals else relations,
-    )
+    apart = None if training.reciprocals else relations
+    queries = Queries.of(with_reciprocals(facts, relations), apart_from=apart)
+    others = Queries.of(with_reciprocals(train, relations), apart_from=apart)
     loss = Loss(REGULARIZERS[training.regularizer], training.reg, 0.0, OBJECTIVES["softmax"])
-    step = Step(model.eval(), loss, min(_BATCH, len(queries)))
+    step = Step(model.eval(), loss, _BATCH)
     table = model.entities.detach()
     kept = table.clone()
     squares = torch.zeros_like(table[new])
     for epoch in range(epochs):
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + epoch)
+        samples = others.batches(_BATCH, order, table.device)
         for batch in queries.batches(_BATCH, order, table.device):
             step.gradients(batch)
-            slope = gradient_of(model.entities)[new]
+            slope = gradient_of(model.entities)[new] * len(facts)
+            if (sample := next(samples, None)) is not None:
+                step.gradients(sample)
+                slope += gradient_of(model.entities)[new] * len(train)
             squares += slope.square()
             table[new] -= lr * slope / (squares.sqrt() + 1e-10)
             bring_back(model)
