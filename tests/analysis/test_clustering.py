@@ -22,7 +22,7 @@ from fivestar.analysis.clustering import (
     typed_entities,
 )
 from fivestar.cli.main import app
-from fivestar.errors import SettingsError
+from fivestar.errors import GraphError, SettingsError, UnknownName
 from fivestar.runs.run import Run, build_model
 
 
@@ -131,11 +131,11 @@ def test_maps_are_flat_and_repeatable(trained):
 
 def test_bad_requests(trained, example):
     run = fivestar.load(trained)
-    with pytest.raises(SettingsError, match="did you mean"):
+    with pytest.raises(UnknownName, match="did you mean"):
         typed_entities(run.graph, ["citi", "country"])
     with pytest.raises(SettingsError, match="at least two types"):
         typed_entities(run.graph, [next(iter(run.graph.types.vocabulary))])
-    with pytest.raises(SettingsError, match=r"entity_types\.tsv"):
+    with pytest.raises(GraphError, match=r"entity_types\.tsv"):
         typed_entities(example[0].graph)
     with pytest.raises(SettingsError, match="must be fewer"):
         clustering(*example, neighbours=75)

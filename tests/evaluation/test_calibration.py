@@ -134,7 +134,7 @@ def test_the_command(run, tmp_path):
     shown = invoke(app, ["calibration", str(tmp_path / "run"), "--out", str(drawn)])
     assert shown.exit_code == 0, shown.output
     assert "Brier" in shown.output
-    assert b"share of true answers" in drawn.read_bytes() or drawn.stat().st_size > 5000
+    assert drawn.read_bytes().startswith(b"<?xml")
     listed = json.loads(invoke(app, ["calibration", str(tmp_path / "run"), "--json"]).output)
     assert listed["method"] in {"isotonic", "platt"}
     assert listed["calibrated"]["brier"] < listed["sigmoid"]["brier"]

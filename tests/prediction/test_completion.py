@@ -208,8 +208,6 @@ def test_the_command(tmp_path):
 
 
 def test_nothing_is_found_where_nothing_is_new(predictor):
-    facts = predictor.graph.facts
-    assert not completion.NOTHING.triples.are_in(facts).any()
     none = complete(predictor, Goal(threshold=1.0))
     assert isinstance(none.triples, Triples)
     assert len(none) == 0

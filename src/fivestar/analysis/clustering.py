@@ -19,7 +19,6 @@ from fivestar.errors import SettingsError
 from fivestar.extras import needs
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import Run
-from fivestar.spelling import nearest
 
 Method = Literal["tsne", "pca"]
 # As many types as a picture has colours for, if none are named.
@@ -64,24 +63,18 @@ class Clustering:
 
 def typed_entities(graph: KnowledgeGraph, types: Sequence[str] = ()) -> Typed:
     """Entities of exactly one of these types; without any, of the most frequent ones."""
-    if graph.types is None:
-        raise SettingsError(
-            f"{graph.name} has no types; put a file entity_types.tsv (entity, type) beside its "
-            "triples and train again"
-        )
-    sizes = np.bincount(graph.types.types, minlength=len(graph.types.vocabulary))
+    held = graph.required_types()
+    sizes = np.bincount(held.types, minlength=len(held.vocabulary))
     if types:
-        numbers = np.array([_number(graph, name) for name in dict.fromkeys(types)])
+        numbers = np.array(list(dict.fromkeys(held.vocabulary.find(name) for name in types)))
     else:
         numbers = np.argsort(-sizes, kind="stable")[:_MOST_TYPES]
     place = np.full(len(sizes), -1)
     place[numbers] = np.arange(len(numbers))
-    wanted = place[graph.types.types] >= 0
-    entities, which = graph.types.entities[wanted], place[graph.types.types[wanted]]
+    wanted = place[held.types] >= 0
+    entities, which = held.entities[wanted], place[held.types[wanted]]
     once = np.bincount(entities, minlength=len(graph.entities))[entities] == 1
-    found = Typed(
-        graph.types.vocabulary.names_of(numbers), entities[once].astype(np.int64), which[once]
-    )
+    found = Typed(held.vocabulary.names_of(numbers), entities[once].astype(np.int64), which[once])
     counts = np.bincount(found.classes, minlength=len(numbers))
     if len(numbers) < 2 or counts.min() < 2:
         few = [f"{name} ({count})" for name, count in zip(found.types, counts, strict=True)]
@@ -139,15 +132,6 @@ def entity_map(
     tsne = manifold.TSNE(init="pca", perplexity=perplexity, random_state=seed)
     placed: npt.NDArray[np.float64] = tsne.fit_transform(rows.numpy()).astype(np.float64)
     return placed
-
-
-def _number(graph: KnowledgeGraph, name: str) -> int:
-    assert graph.types is not None  # noqa: S101  (for mypy)
-    names = graph.types.vocabulary
-    if name not in names:
-        near = nearest(name, list(names)) or list(names)[:5]
-        raise SettingsError(f"{graph.name} has no type {name!r}; did you mean {' or '.join(near)}?")
-    return names.id_of(name)
 
 
 def _figures(rows: Tensor, classes: Tensor, counts: Tensor, neighbours: int) -> dict[str, float]:

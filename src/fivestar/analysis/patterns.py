@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fivestar.analysis.relations import fivestar_of, matrices, of_the_map
+from fivestar.analysis.relations import matrices, mobius_of
 from fivestar.errors import SettingsError
 from fivestar.geometry.moebius import compose, distance, identity_like, inverse
 from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -103,12 +103,7 @@ class LearnedPatterns:
 
 def learned_patterns(run: Run, seed: int = 0) -> LearnedPatterns:
     """Test all relations of a run against each other and against its graph."""
-    model, graph = fivestar_of(run), run.graph
-    if not of_the_map(run):
-        raise SettingsError(
-            f"with the denominator {run.settings.model.denominator} a relation is no Möbius map, "
-            "so inverse and composed matrices say nothing of it; train with denominator mobius"
-        )
+    model, graph = mobius_of(run), run.graph
     if not run.settings.training.reciprocals:
         raise SettingsError(
             "without reciprocal relations nothing tells near from far; train with them"

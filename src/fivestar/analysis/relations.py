@@ -108,6 +108,17 @@ def fivestar_of(run: Run) -> FiveStarE:
     return run.model
 
 
+def mobius_of(run: Run) -> FiveStarE:
+    """The model of a run whose relations are Möbius maps; what draws or compares maps needs it."""
+    model = fivestar_of(run)
+    if not of_the_map(run):
+        raise SettingsError(
+            f"with the denominator {run.settings.model.denominator} a relation is no Möbius map, "
+            "and its matrix says little of what it does; train with denominator mobius"
+        )
+    return model
+
+
 def kind_shares(maps: Tensor, tolerance: float) -> dict[str, float]:
     """The share of each kind among maps."""
     kinds = classify(maps, tolerance).flatten()

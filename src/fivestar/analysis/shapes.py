@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fivestar.analysis.relations import fivestar_of, matrices, of_the_map, points
+from fivestar.analysis.relations import matrices, mobius_of, points
 from fivestar.errors import SettingsError
 from fivestar.geometry.moebius import apply, is_infinite
 from fivestar.runs.run import Run
@@ -67,12 +67,7 @@ class Shapes:
 def shapes(run: Run, criterion: Criterion | None = None, seed: int = 0) -> Shapes:
     """Look at every relation with enough heads, in every dimension."""
     criterion = criterion or Criterion()
-    model, graph = fivestar_of(run), run.graph
-    if not of_the_map(run):
-        raise SettingsError(
-            f"with the denominator {run.settings.model.denominator} a relation is no Möbius map, "
-            "so what it makes of a line says nothing of one; train with denominator mobius"
-        )
+    model, graph = mobius_of(run), run.graph
     maps, generator = matrices(model), torch.Generator().manual_seed(seed)
     names = [f"{before} → {after}" for before, after in product(SHAPES, SHAPES)]
     counts, chance = dict.fromkeys(names, 0), dict.fromkeys(names, 0)

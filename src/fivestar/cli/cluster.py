@@ -11,9 +11,13 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
+from fivestar.cli.terminal import counting_progress
 from fivestar.cli.terminal import out as screen
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from fivestar.analysis.clustering import Clustering, Typed
     from fivestar.runs.run import Run
 
@@ -90,10 +94,11 @@ def _draw(
     from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415
 
     check_name(out)
-    maps = {
-        name: (entity_map(run, typed[name], method, seed), typed[name])
-        for name, run in runs.items()
-    }
+    maps: dict[str, tuple[npt.NDArray[np.float64], Typed]] = {}
+    with counting_progress("placing") as progress:
+        for name, run in runs.items():
+            progress(len(maps), len(runs))
+            maps[name] = (entity_map(run, typed[name], method, seed), typed[name])
     captions = {
         name: f"silhouette {each.silhouette:.3f}, purity {each.purity:.2f}"
         for name, each in found.items()

@@ -16,6 +16,7 @@ from fivestar.cli.terminal import out as screen
 
 if TYPE_CHECKING:
     from fivestar.experiments.path_beside_loop import Outcome
+    from fivestar.runs.run import Run
 
 app = typer.Typer(
     help="Repeat the tables and experiments of the paper.",
@@ -106,10 +107,11 @@ def structures(
     from fivestar.experiments.structures import SHAPES, embedded, fit  # noqa: PLC0415
 
     check_name(out)
-    runs = {
-        f"{heads} beside {tails}": embedded(heads, tails, nodes, seed)
-        for heads, tails in product(SHAPES, SHAPES)
-    }
+    runs: dict[str, Run] = {}
+    with counting_progress("training") as progress:
+        for heads, tails in product(SHAPES, SHAPES):
+            progress(len(runs), len(SHAPES) ** 2)
+            runs[f"{heads} beside {tails}"] = embedded(heads, tails, nodes, seed)
     for name, run in runs.items():
         found = fit(run)
         screen.print(f"{name}: mean reciprocal rank of its facts {found:.3f}", markup=False)

@@ -68,7 +68,7 @@ def log_shares(model: Model, heads: Ids, relations: Ids, tails: Ids) -> Scores:
     found = [np.zeros(0, np.float32)]
     for first in range(0, len(heads), ROWS):
         some = slice(first, first + ROWS)
-        score = _scorer(model, heads[some], relations[some])
+        score = scorer(model, heads[some], relations[some])
         goal = torch.as_tensor(tails[some], device=model.entities.device)
         total = model.entities.new_full((len(goal),), -torch.inf)
         own = torch.zeros_like(total)
@@ -95,7 +95,7 @@ def _best(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) ->
     allowed = None
     if wanted.entities is not None:
         allowed = torch.as_tensor(wanted.entities, device=device)
-    score = _scorer(model, heads, relations)
+    score = scorer(model, heads, relations)
     top = min(top, entities)
     best = model.entities.new_full((len(heads), top), -torch.inf)
     ids = torch.full((len(heads), top), -1, device=device)
@@ -117,7 +117,7 @@ def _best(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) ->
     return Best(found, best.float().cpu().numpy(), log_shares, is_known)
 
 
-def _scorer(model: Model, heads: Ids, relations: Ids) -> Callable[[int, Tensor], None]:
+def scorer(model: Model, heads: Ids, relations: Ids) -> Callable[[int, Tensor], None]:
     """Writes the scores of a tile of candidates, from `start` on, into a tensor."""
     given = torch.as_tensor(heads, device=model.entities.device)
     own = len(model.relations)

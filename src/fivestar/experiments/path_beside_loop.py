@@ -145,8 +145,7 @@ def ranks(run: Run, facts: Sequence[Numbers]) -> Ranks:
 
 
 def _rows(triples: Triples) -> list[Numbers]:
-    columns = (triples.heads.tolist(), triples.relations.tolist(), triples.tails.tolist())
-    return list(zip(*columns, strict=True))
+    return [(h, r, t) for h, r, t in triples.array.tolist()]
 
 
 def _spoken(graph: KnowledgeGraph, fact: Numbers) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from fivestar.errors import SettingsError
+from fivestar.errors import GraphError, SettingsError
 from fivestar.graph.arrow import to_arrow
 from fivestar.graph.report import ReadReport
 from fivestar.graph.triples import Ids, Triples
@@ -86,6 +86,15 @@ class KnowledgeGraph:
     def facts(self) -> Triples:
         """Every distinct fact of all splits."""
         return (self.train + self.valid + self.test).distinct()
+
+    def required_types(self) -> EntityTypes:
+        """The types of entities, or an error that says how a graph gets them."""
+        if self.types is None:
+            raise GraphError(
+                f"{self.name} has no types; put a file entity_types.tsv (entity, type) beside its "
+                "triples and train again"
+            )
+        return self.types
 
     def split(self, name: str) -> Triples:
         """The facts of one split."""

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from fivestar.errors import SettingsError
+from fivestar.evaluation.best import scorer
 from fivestar.evaluation.ranking import refuse_nan
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
@@ -201,10 +202,9 @@ class Completer:
         return _Answers(np.concatenate(pairs), totals)
 
     def _answers(self, rows: Tensor, relation: int, least: float) -> tuple[Tensor, Tensor]:
-        model, own = self.model, len(self.model.relations)
-        query = None
-        if relation < own:
-            query = model.query(rows, torch.full_like(rows, relation))
+        model = self.model
+        given = rows.cpu().numpy()
+        score = scorer(model, given, np.full_like(given, relation))
         share = float(np.exp(least))
         # The softmax so far: its terms are exp(score − high), and mass is their sum.
         high = model.entities.new_full((len(rows),), -torch.inf)
@@ -213,10 +213,7 @@ class Completer:
         buffer = model.entities.new_empty(len(rows), min(TILE, len(model.entities)))
         for start in range(0, len(model.entities), TILE):
             scores = buffer[:, : len(model.entities) - start]
-            if query is None:
-                model.score_head_tile(relation - own, rows, start, scores)
-            else:
-                model.score_tile(query, start, scores)
+            score(start, scores)
             peak = scores.amax(dim=1)
             higher = torch.maximum(high, peak)
             terms = scores.sub_(higher[:, None]).exp_()
@@ -231,8 +228,8 @@ class Completer:
         total = high + mass.log()
         if not torch.isfinite(total.sum()):
             refuse_nan(total.cpu().numpy())
-        row, column, score = (torch.cat(part) for part in zip(*kept, strict=True))
-        wanted = score >= total[row] + least - _SLACK
+        row, column, value = (torch.cat(part) for part in zip(*kept, strict=True))
+        wanted = value >= total[row] + least - _SLACK
         return total, torch.stack([rows[row[wanted]], column[wanted]], dim=1)
 
     @torch.no_grad()

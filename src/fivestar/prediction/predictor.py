@@ -19,7 +19,6 @@ from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.runs.run import Run
-from fivestar.spelling import nearest
 
 OPEN = ("_", "?")
 # (head, relation, tail), one of them open.
@@ -209,18 +208,8 @@ class Predictor:
         """Which entities are of one of some types; None for all."""
         if not types:
             return None
-        held = self.graph.types
-        if held is None:
-            raise SettingsError(
-                f"{self.graph.name} has no types; put a file entity_types.tsv (entity, type) "
-                "beside its triples and train again"
-            )
-        numbers = []
-        for name in types:
-            if name not in held.vocabulary:
-                near = nearest(name, held.vocabulary) or list(held.vocabulary)[:5]
-                raise SettingsError(f"no type {name!r}; did you mean {' or '.join(near)}?")
-            numbers.append(held.vocabulary.id_of(name))
+        held = self.graph.required_types()
+        numbers = [held.vocabulary.find(name) for name in types]
         found = np.zeros(len(self.graph.entities), bool)
         found[held.entities[np.isin(held.types, numbers)]] = True
         return found

@@ -50,7 +50,7 @@ def reciprocal_rows(run: Run) -> NamedRows:
 
 def _named(rows: npt.NDArray[np.float32], vocabulary: Vocabulary) -> NamedRows:
     names = vocabulary.names[: len(rows)].to_pylist()
-    return NamedRows(rows, names, [vocabulary.label_of(number) for number in range(len(rows))])
+    return NamedRows(rows, names, vocabulary.labels_of(np.arange(len(rows))))
 
 
 def as_text(rows: npt.NDArray[np.float32], separator: str) -> Iterator[str]:

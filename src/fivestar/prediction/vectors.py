@@ -57,7 +57,7 @@ def product_form(similarity: Similarity) -> ProductForm:
     reason = _REASONS.get(type(similarity), f"{type(similarity).__name__} has no known product")
     raise ExportImpossible(
         f"no inner product ranks as this model does: {reason}; "
-        "ask the model itself (fivestar.predict_tails), or train a form that is a product "
+        "ask the model itself (fivestar ask), or train a form that is a product "
         "(norm l2, or a model with an inner product)"
     )
 
@@ -92,7 +92,7 @@ def _check_ids(run: Run, heads: npt.NDArray[np.int_], relations: npt.NDArray[np.
     if rows == count and np.any((relations >= count) & (relations < 2 * count)):
         raise ExportImpossible(
             "this run has no reciprocal relations, so the heads of a tail are no query; "
-            "train with reciprocals, or ask fivestar.predict_heads"
+            "train with reciprocals, or ask the model itself (fivestar ask)"
         )
     for kind, ids, end in (
         ("entity", heads, len(run.graph.entities)),
@@ -132,7 +132,7 @@ def _with_bias(inner: ProductForm, similarity: Biased) -> ProductForm:
     if scale is None:
         raise ExportImpossible(
             f"no inner product ranks as this model does: {type(similarity.inner).__name__} plus "
-            "a bias is none; ask the model itself (fivestar.predict_tails)"
+            "a bias is none; ask the model itself (fivestar ask)"
         )
 
     def candidates(table: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fivestar.analysis.plots import sphere
 from fivestar.analysis.plots.style import INK, SCALE, Points, frame, panels, styled
-from fivestar.analysis.relations import fivestar_of, matrices, of_the_map
+from fivestar.analysis.relations import matrices, mobius_of
 from fivestar.errors import SettingsError
 from fivestar.geometry.classification import Kind, classify
 from fivestar.geometry.examples import MULTIPLIERS, typical
@@ -196,12 +196,7 @@ def _unbroken(line: Points) -> Points:
 
 def _maps(run: Run, relations: Sequence[str]) -> Tensor:
     """The maps (relations, dimensions, 2, 2) of relations by name."""
-    model = fivestar_of(run)
-    if not of_the_map(run):
-        raise SettingsError(
-            f"with the denominator {run.settings.model.denominator} a relation is no Möbius map; "
-            "train with denominator mobius to draw one"
-        )
+    model = mobius_of(run)
     if not relations:
         raise SettingsError("name at least one relation")
     numbers = [run.graph.relations.id_of(name) for name in relations]

@@ -12,7 +12,7 @@ import torch
 
 from fivestar.analysis.clustering import Typed
 from fivestar.analysis.plots.style import FAINT, INK, MARKS, SCALE, Points, frame, panels, styled
-from fivestar.analysis.relations import fivestar_of, matrices, of_the_map, points
+from fivestar.analysis.relations import matrices, mobius_of, points
 from fivestar.analysis.shapes import Example, fitted_circle, fitted_line
 from fivestar.errors import SettingsError
 from fivestar.geometry.moebius import apply, reflected
@@ -118,12 +118,7 @@ def clusters(
 
 def _moved(run: Run, relation: int, dimension: int) -> tuple[Points, Points, Points]:
     """Tails, heads and moved heads of some facts of a relation in one dimension."""
-    model = fivestar_of(run)
-    if not of_the_map(run):
-        raise SettingsError(
-            f"with the denominator {run.settings.model.denominator} a relation is no Möbius map; "
-            "train with denominator mobius to draw one"
-        )
+    model = mobius_of(run)
     if not 0 <= dimension < model.dim:
         raise SettingsError(f"no dimension {dimension}: there are 0 to {model.dim - 1}")
     train = run.graph.train
@@ -149,7 +144,7 @@ def _facts(run: Run, relation: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 
 def _nearest_to_tails(run: Run, relation: int, count: int) -> list[int]:
     """The dimensions in which moved heads and tails go together best (as numbers correlate)."""
-    model = fivestar_of(run)
+    model = mobius_of(run)
     heads, tails = _facts(run, relation)
     h, t = (points(model, torch.as_tensor(ids)) for ids in (heads, tails))
     m = matrices(model, model.relations.detach()[relation])

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import torch
 
 from fivestar.analysis.plots.style import INK, Points, frame, panels, plain, styled
-from fivestar.analysis.relations import points
-from fivestar.models.fivestar import FiveStarE
+from fivestar.analysis.relations import mobius_of, points
 from fivestar.runs.run import Run
 
 if TYPE_CHECKING:
@@ -86,9 +85,7 @@ def structures(runs: Mapping[str, Run]) -> Figure:
         above.set_xlim(-2.1, 2.1)
         above.set_ylim(-1.3, 1.3)
         above.set_title(name)
-        model = run.model
-        assert isinstance(model, FiveStarE)  # noqa: S101  (for mypy)
-        z = points(model, torch.arange(len(run.graph.entities)))[:, 0].numpy()
+        z = points(mobius_of(run), torch.arange(len(run.graph.entities)))[:, 0].numpy()
         _draw(below, run, z)
         frame(below, [z], spread=0)
     return figure
