@@ -68,7 +68,7 @@ def test_every_model_is_explained_in_json(name):
     run = run_on(people_graph(), name)
     found = explain(run, "P0", "KNOWS", "p7", top=3)
     told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert told["head"] == {"name": "p0", "label": "p0"}
+    assert told["head"] == {"id": "p0", "label": "p0"}
     assert len(told["analogies"]) == 3
     assert (told["dimensions"] is None) == (name in {"conve", "murp"})
     if told["dimensions"] is not None:
@@ -80,18 +80,18 @@ def test_every_model_is_explained_in_json(name):
 def test_a_fact_never_speaks_for_itself(people):
     for h, r, t in people.graph.named(people.graph.train).to_pandas().head(20).to_numpy():
         found = explain(people, h, r, t, top=100)
-        assert (h, t) not in [(each.head.name, each.tail.name) for each in found.analogies]
+        assert (h, t) not in [(each.head.id, each.tail.id) for each in found.analogies]
         for kind in found.paths.kinds:
             direct = len(kind.links) == 1 and not kind.links[0].backwards
-            assert not (direct and kind.links[0].relation.name == r)
-            assert kind.example[0].name == h
-            assert kind.example[-1].name == t
+            assert not (direct and kind.links[0].relation.id == r)
+            assert kind.example[0].id == h
+            assert kind.example[-1].id == t
             assert len(kind.example) == len(kind.links) + 1
 
 
 def test_labels_are_found_and_shown(lonely):
     found = explain(lonely, "alpha", "R", "b")
-    assert (found.head.name, found.head.label, str(found.head)) == ("a", "Alpha", "Alpha (a)")
+    assert (found.head.id, found.head.label, str(found.head)) == ("a", "Alpha", "Alpha (a)")
     assert found.paths.kinds[0].walked() == "Alpha ←s— c ←r— b"
 
 

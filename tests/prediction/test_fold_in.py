@@ -67,7 +67,7 @@ def test_what_it_learns(model):
     best = [answer.id for answer in larger.predict_tails("p3", "knows", top=5)]
     assert "Neo" in best
     # Those who live there too are like it.
-    alike = [neighbour.entity.name for neighbour in larger.similar("Neo", top=8)]
+    alike = [neighbour.entity.id for neighbour in larger.similar("Neo", top=8)]
     assert sum(name in {f"p{i}" for i in range(3, 60, 7)} for name in alike) >= 3
     assert model.graph.entities.find("p3") == larger.graph.entities.find("p3")
     with pytest.raises(UnknownName):

@@ -46,7 +46,7 @@ def test_neighbours_are_those_of_numpy(people):
     for entity in (0, 17, len(names) - 1):
         found = similar(people, names.name_of(entity), top=5)
         order = [i for i in np.argsort(-cosines[entity]) if i != entity][:5]
-        assert [each.entity.name for each in found] == names.names_of(order)
+        assert [each.entity.id for each in found] == names.names_of(order)
         np.testing.assert_allclose([each.similarity for each in found], cosines[entity, order])
         assert [each.rank for each in found] == [1, 2, 3, 4, 5]
         assert all(each.common_types is None for each in found)
@@ -94,7 +94,7 @@ def test_analogies_are_those_of_numpy(people):
         values = [(cosines[head, h] + cosines[tail, t]) / 2 for h, t in others]
         expected = [others[i] for i in np.argsort(values)[::-1][:4]]
         ids = graph.entities.id_of
-        assert [(ids(each.head.name), ids(each.tail.name)) for each in found] == expected
+        assert [(ids(each.head.id), ids(each.tail.id)) for each in found] == expected
         for each in found:
             mean = (each.head_similarity + each.tail_similarity) / 2
             assert each.similarity == pytest.approx(mean)
@@ -105,7 +105,7 @@ def test_the_asked_fact_is_no_analogy_of_itself(people):
         asked = Asked(head, relation, tail)
         found = analogous_facts(people, asked, top=10**6)
         names = people.graph.entities.names_of([head, tail])
-        assert names not in [[each.head.name, each.tail.name] for each in found]
+        assert names not in [[each.head.id, each.tail.id] for each in found]
         assert len(found) == (people.graph.train.relations == relation).sum() - 1
 
 
@@ -131,6 +131,6 @@ def test_the_command(tmp_path):
     assert [each["rank"] for each in found] == [1, 2, 3, 4]
     types = fivestar.read_graph().types
     for each in found:
-        entity = fivestar.read_graph().entities.id_of(each["entity"]["name"])
+        entity = fivestar.read_graph().entities.id_of(each["entity"]["id"])
         lyon = types.of(fivestar.read_graph().entities.id_of("Lyon"))
         assert each["common_types"] == [name for name in types.of(entity) if name in lyon]

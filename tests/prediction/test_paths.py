@@ -216,7 +216,7 @@ def test_of_many_kinds_those_that_recur_are_tried(tried, monkeypatch):
     assert found.kinds_tried == min(tried, found.kinds_found)
     assert found.kinds_found > 20
     best = found.kinds[0]
-    assert [(link.relation.name, link.backwards) for link in best.links] == [
+    assert [(link.relation.id, link.backwards) for link in best.links] == [
         ("first", False),
         ("second", False),
     ]

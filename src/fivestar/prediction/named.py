@@ -1,4 +1,4 @@
-"""Things as people and programs want them: the label to read, the name to look up."""
+"""Things as people and programs want them: the label to read, the id to look up."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fivestar.graph.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Named:
-    """An entity or relation by name and label."""
+    """An entity or relation by id (its name in the graph) and label."""
 
-    name: str
+    id: str
     label: str
 
     @classmethod
@@ -20,4 +20,4 @@ class Named:
         return cls(vocabulary.name_of(number), vocabulary.label_of(number))
 
     def __str__(self) -> str:
-        return self.name if self.name == self.label else f"{self.label} ({self.name})"
+        return self.id if self.id == self.label else f"{self.label} ({self.id})"
