@@ -26,6 +26,8 @@ Each message says what is wrong, where, and what to do about it::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class FivestarError(Exception):
     """The root: catch this to catch all of ours and nothing else."""
@@ -93,11 +95,19 @@ class DamagedGraph(GraphError):  # noqa: N818
 
 
 class UnknownName(GraphError, LookupError):  # noqa: N818
-    """A name that the graph does not hold."""
+    """A name that the graph does not hold; `nearest` are spelled alike, if they were sought."""
+
+    def __init__(self, message: str, nearest: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.nearest = list(nearest)
 
 
 class AmbiguousName(GraphError, LookupError):  # noqa: N818
-    """A name or label that several things have."""
+    """A name or label that several things have; `candidates` are some of them, (name, label)."""
+
+    def __init__(self, message: str, candidates: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.candidates = list(candidates)
 
 
 class SplitImpossible(GraphError):  # noqa: N818

@@ -26,6 +26,7 @@ from fivestar.cli import (
     patterns,
     plot,
     reproduce,
+    serve,
     shapes,
     similar,
     train,
@@ -51,6 +52,7 @@ app.command("train", epilog=train.EXAMPLE)(train.train)
 app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("similar", epilog=similar.EXAMPLE)(similar.similar)
+app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)

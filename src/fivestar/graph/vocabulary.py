@@ -100,7 +100,7 @@ class Vocabulary:
         both = (*nearest(text, known), *containing(text, known))
         near = list(dict.fromkeys(both))[:_MOST_MEANT]
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise UnknownName(f"no {self.kind} {text!r}{hint}")
+        raise UnknownName(f"no {self.kind} {text!r}{hint}", near)
 
     def lookup(self, text: str) -> int | None:
         """The same, or at once None if nothing is called so."""
@@ -112,7 +112,8 @@ class Vocabulary:
             shown = ", ".join(self._shown(number) for number in found[:_MOST_SHOWN])
             more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
             raise AmbiguousName(
-                f"{len(found)} things are called {text!r}: {shown}{more}; give one of these names"
+                f"{len(found)} things are called {text!r}: {shown}{more}; give one of these names",
+                [(self.name_of(number), self.label_of(number)) for number in found[:_MOST_SHOWN]],
             )
         return found[0] if found else None
 

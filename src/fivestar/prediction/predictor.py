@@ -117,15 +117,22 @@ class Predictor:
         if top < 1:
             raise SettingsError(f"top must be at least 1, not {top}")
         numbers = np.array([self.numbers(question) for question in questions]).reshape(-1, 3)
+        found = self.answer(numbers, top, which, types)
+        return [Predictions(*pair) for pair in zip(questions, found, strict=True)]
+
+    def answer(
+        self, numbers: Ids, top: int, which: Which = "all", types: Sequence[str] = ()
+    ) -> list[list[Prediction]]:
+        """The best answers to questions (n, 3) by ids, −1 for the open slot."""
         wanted = Wanted(self.known, which, self._of_types(types))
         about_relation = numbers[:, 1] < 0
         if types and about_relation.any():
             raise SettingsError("types are those of entities; a relation has none")
         rows: list[int] = np.flatnonzero(~about_relation).tolist()
-        found = dict(zip(rows, self._entities(questions, numbers, rows, top, wanted), strict=True))
+        found = dict(zip(rows, self._entities(numbers[rows], top, wanted), strict=True))
         for row in np.flatnonzero(about_relation).tolist():
-            found[row] = self._relations(questions[row], numbers[row], top, which)
-        return [found[row] for row in range(len(questions))]
+            found[row] = self._relations(numbers[row], top, which)
+        return [found[row] for row in range(len(numbers))]
 
     def numbers(self, question: Question) -> tuple[int, int, int]:
         """The ids of a question, −1 for the open slot."""
@@ -168,27 +175,19 @@ class Predictor:
             for one, other in zip(tails, heads, strict=True)
         ]
 
-    def _entities(
-        self,
-        questions: Sequence[Question],
-        numbers: Ids,
-        rows: list[int],
-        top: int,
-        wanted: Wanted,
-    ) -> Iterator[Predictions]:
-        heads, relations, tails = numbers[rows].T
+    def _entities(self, numbers: Ids, top: int, wanted: Wanted) -> Iterator[list[Prediction]]:
+        heads, relations, tails = numbers.T
         for_heads = heads < 0
         given = np.where(for_heads, tails, heads)
         asked = relations + np.where(for_heads, len(self.graph.relations), 0)
         best = best_tails(self.model, given, asked, top, wanted)
-        for place, row in enumerate(rows):
+        for place in range(len(numbers)):
             there = best.ids[place] >= 0
             columns = (best.ids, best.scores, best.log_shares, best.known)
             ids, scores, shares, known = (part[place][there] for part in columns)
-            answers = _named(self.graph.entities, ids, scores, self.likely(shares), known)
-            yield Predictions(questions[row], answers)
+            yield _named(self.graph.entities, ids, scores, self.likely(shares), known)
 
-    def _relations(self, question: Question, numbers: Ids, top: int, which: Which) -> Predictions:
+    def _relations(self, numbers: Ids, top: int, which: Which) -> list[Prediction]:
         head, _, tail = (int(x) for x in numbers)
         count, facts = len(self.graph.relations), self.graph.facts
         every = np.arange(count, dtype=np.int32)
@@ -201,8 +200,7 @@ class Predictor:
         order = [i for i in np.argsort(-scores, kind="stable") if allowed[i]][:top]
         likely = self.probabilities(triples)
         chosen = [likely[i] for i in order]
-        best = _named(self.graph.relations, every[order], scores[order], chosen, held[order])
-        return Predictions(question, best)
+        return _named(self.graph.relations, every[order], scores[order], chosen, held[order])
 
     def _of_types(self, types: Sequence[str]) -> npt.NDArray[np.bool_] | None:
         """Which entities are of one of some types; None for all."""

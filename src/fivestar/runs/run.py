@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load
+from safetensors.torch import load, load_file
 
 from fivestar.errors import DamagedRun, SourceNotFound
 from fivestar.graph.folders import new_folder, replace_file
@@ -110,10 +110,13 @@ def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
     write_tensors(_snapshot(folder, epoch), model.state_dict())
 
 
-def load_run(folder: str | os.PathLike[str], epoch: int | None = None) -> Run:
+def load_run(
+    folder: str | os.PathLike[str], epoch: int | None = None, *, mapped: bool = False
+) -> Run:
     """A trained run, refused if anything in its folder has changed.
 
-    With `epoch`, the model is the snapshot of that epoch (see `snapshot-epochs`).
+    With `epoch`, the model is the snapshot of that epoch (see `snapshot-epochs`). If `mapped`, the
+    tables stay in their file and are not to be changed: all processes of a machine share them.
     """
     place = Path(folder)
     verified_files(place)
@@ -124,7 +127,10 @@ def load_run(folder: str | os.PathLike[str], epoch: int | None = None) -> Run:
         kept = ", ".join(map(str, settings.training.snapshot_epochs)) or "none"
         raise SourceNotFound(f"{place} has no snapshot of epoch {epoch}; it has {kept}")
     try:
-        model.load_state_dict(load(tables.read_bytes()))
+        if mapped:
+            model.load_state_dict(load_file(tables), assign=True)
+        else:
+            model.load_state_dict(load(tables.read_bytes()))
         metrics = json.loads((place / "metrics.json").read_bytes())
         history = [json.loads(x) for x in (place / "history.jsonl").read_text().splitlines()]
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:

@@ -1,0 +1,1 @@
+"""Link prediction over HTTP, and the page that shows it."""
