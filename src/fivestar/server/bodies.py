@@ -10,6 +10,10 @@ from fivestar.evaluation.best import Which
 
 # Longer names are a mistake, not a question.
 LONGEST_NAME = 10_000
+# The same in an address, which is cut at 64 kB, and a sign may take 12 bytes there.
+LONGEST_IN_ADDRESS = 1000
+# The limit is that of the server, which refuses more itself.
+ANY_NUMBER = 2**31 - 1
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
 KindName = Literal[
@@ -19,7 +23,7 @@ KindName = Literal[
 RunName = Annotated[Name | None, Field(description="The name of a run; the first by default.")]
 Entity = Annotated[Name, Field(description="An entity by id or label, in upper or lower case.")]
 Relation = Annotated[Name, Field(description="A relation by id or label, in upper or lower case.")]
-Top = Annotated[int, Field(ge=1, le=2**31 - 1, description="How many answers, at most.")]
+Top = Annotated[int, Field(ge=1, le=ANY_NUMBER, description="How many answers, at most.")]
 Wanted = Annotated[
     Which, Field(description="All answers, or only those that the graph lacks or holds.")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
@@ -93,24 +93,30 @@ def _closed(run: ServedRun, head: str | None, relation: str | None, tail: str | 
 
 
 def _understood(run: ServedRun, questions: Sequence[tuple[str, str, str]]) -> list[Numbers]:
-    found, mistakes = [], []
+    found: list[Numbers] = []
+    mistakes: list[Json] = []
     for place, question in enumerate(questions):
         try:
             numbers = run.numbers(*question)
         except (UnknownName, AmbiguousName) as error:
-            mistakes.append({"question": place, **problem_of(error).more, "detail": str(error)})
+            problem = problem_of(error)
+            mistakes.append(_mistake(place, problem.status_code, str(error), **problem.more))
             if len(mistakes) > 10:
                 break
             continue
         if sum(number < 0 for number in numbers) != 1:
             detail = "exactly one of head, relation and tail must be open: _ or ?"
-            mistakes.append({"question": place, "detail": detail})
+            mistakes.append(_mistake(place, 422, detail))
         found.append(numbers)
     if mistakes:
         first = mistakes[0]
         detail = f"question {first['question']}: {first['detail']}"
-        raise Problem(422, detail, errors=mistakes[:10])
+        raise Problem(first["status"], detail, errors=mistakes[:10])
     return found
+
+
+def _mistake(place: int, status: int, detail: str, **more: Any) -> Json:
+    return {"question": place, "status": status, "detail": detail, **more}
 
 
 async def _one(

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from fivestar.analysis.relations import mobius_of
 from fivestar.errors import SettingsError
 from fivestar.server import bodies
-from fivestar.server.bodies import LONGEST_NAME
+from fivestar.server.bodies import ANY_NUMBER, LONGEST_IN_ADDRESS
 from fivestar.server.problems import Problem
 from fivestar.server.served_run import Json, ServedRun, named
 from fivestar.server.service import Service, service_of
@@ -22,7 +22,9 @@ def _run(
     service: Served,
     run: Annotated[
         str | None,
-        Query(max_length=LONGEST_NAME, description="The name of a run; the first by default."),
+        Query(
+            max_length=LONGEST_IN_ADDRESS, description="The name of a run; the first by default."
+        ),
     ] = None,
 ) -> ServedRun:
     return service.run(run)
@@ -33,11 +35,11 @@ Name = Annotated[
     str,
     Query(
         min_length=1,
-        max_length=LONGEST_NAME,
+        max_length=LONGEST_IN_ADDRESS,
         description="An id or a label, in upper or lower case.",
     ),
 ]
-Top = Annotated[int, Query(ge=1, le=2**31 - 1, description="How many, at most.")]
+Top = Annotated[int, Query(ge=1, le=ANY_NUMBER, description="How many, at most.")]
 
 
 @router.get("/runs", response_model=bodies.Runs)
@@ -50,7 +52,9 @@ async def runs(service: Served) -> Json:
 async def entities(
     service: Served,
     run: OfRun,
-    q: Annotated[str, Query(max_length=LONGEST_NAME, description="What has been typed.")] = "",
+    q: Annotated[
+        str, Query(max_length=LONGEST_IN_ADDRESS, description="What has been typed.")
+    ] = "",
     limit: Top = 10,
 ) -> Json:
     """Entities that may be meant; of nothing typed, those with the most facts."""

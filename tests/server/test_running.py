@@ -1,0 +1,121 @@
+"""The command itself: it starts, tells its address, answers, and stops when told to."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from fivestar.cli.main import app
+
+
+@contextlib.contextmanager
+def started(*words):
+    command = [sys.executable, "-c", "from fivestar.cli.main import main; main()", "serve", *words]
+    process = subprocess.Popen(
+        [*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        address = None
+        while address is None:
+            line = process.stdout.readline()
+            assert line, "it ended before it served"
+            address = re.search(r"serving at (http://\S+)", line)
+        _wait_until_ready(address[1])
+        yield process, address[1]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _wait_until_ready(address):
+    for _ in range(1200):
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{address}/ready").status_code == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError("it did not get ready")
+
+
+def ask(address):
+    body = {"head": "Lyon", "relation": "in_country", "top": 3}
+    return httpx.post(f"{address}/api/predict/tails", json=body, timeout=60)
+
+
+def test_one_process(served_runs):
+    with started(*map(str, served_runs), "--log-requests") as (process, address):
+        assert len(ask(address).json()["answers"]) == 3
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+        # uvicorn ends as the signal says, once everything is closed.
+        assert process.wait(30) in {0, -signal.SIGTERM}
+        assert '"POST /api/predict/tails HTTP/1.1" 200' in rest
+        assert "Traceback" not in rest
+
+
+def test_several_processes_share_the_tables(served_runs):
+    with started(str(served_runs[0]), "--workers", "2") as (process, address):
+        _wait_for_workers(process.pid, 2)
+        for _ in range(20):
+            assert ask(address).status_code == 200
+        children = _children(process.pid)
+        mapped = [pid for pid in children if "model.safetensors" in _maps(pid)]
+        assert len(mapped) == 2
+        text = httpx.get(f"{address}/metrics").text
+        count = re.search(r'route="/api/predict/tails",status="200"} (\d+)', text)
+        assert int(count[1]) == 20
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in {0, -signal.SIGTERM}
+        assert "Traceback" not in process.stdout.read()
+
+
+def _wait_for_workers(pid, count):
+    for _ in range(600):
+        if sum("model.safetensors" in _maps(child) for child in _children(pid)) == count:
+            return
+        time.sleep(0.1)
+
+
+def _children(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def _maps(pid):
+    try:
+        return Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("words", [["--token-file", "nothing"], []])
+def test_what_cannot_be_served(tmp_path, words):
+    found = CliRunner().invoke(app, ["serve", str(tmp_path / "nothing"), *words, "--port", "0"])
+    assert found.exit_code == 1
+    told = "the token cannot be read" if words else "no folder"
+    assert told in str(found.exception)
+
+
+def test_a_port_that_is_taken(served_runs):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        found = CliRunner().invoke(app, ["serve", str(served_runs[0]), "--port", port])
+    assert "choose another --host or --port" in str(found.exception)
+
+
+def test_warnings(served_runs):
+    words = ["serve", str(served_runs[0]), "--host", "256.1.1.1", "--port", "0"]
+    found = CliRunner().invoke(app, words)
+    assert "--token-file keeps strangers out" in found.output
+    assert "cannot listen at 256.1.1.1" in str(found.exception)
