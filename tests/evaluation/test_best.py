@@ -48,9 +48,10 @@ def test_against_sorting(which, reciprocals, seed, top):
     rng = np.random.default_rng(seed)
     heads, relations = rng.integers(0, ENTITIES, 9), rng.integers(0, 2 * RELATIONS, 9)
     allowed = rng.random(ENTITIES) < 0.7 if seed % 2 else None
+    itself = rng.random(RELATIONS) < 0.5 if seed % 3 else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fivestar.evaluation.best.TILE", 8)
-        found = best_tails(model, heads, relations, top, Wanted(known, which, allowed))
+        found = best_tails(model, heads, relations, top, Wanted(known, which, allowed, itself))
     for row, (head, relation) in enumerate(zip(heads, relations, strict=True)):
         scores = all_scores(model, int(head), int(relation)).detach().numpy()
         held = set(known.of_queries(heads[row : row + 1], relations[row : row + 1])[1].tolist())
@@ -59,6 +60,7 @@ def test_against_sorting(which, reciprocals, seed, top):
             for e in np.argsort(-scores, kind="stable").tolist()
             if {"all": True, "new": e not in held, "known": e in held}[which]
             and (allowed is None or allowed[e])
+            and (itself is None or e != head or e in held or itself[relation % RELATIONS])
         ][:top]
         ids = found.ids[row][found.ids[row] >= 0].tolist()
         np.testing.assert_allclose(scores[ids], scores[wanted], rtol=1e-5, atol=1e-5)

@@ -20,8 +20,8 @@ def fold_in(
         Path, typer.Argument(help="A file of triples, each with an entity that the run lacks.")
     ],
     *,
-    epochs: Annotated[int, typer.Option(help="How long to fit.", min=0)] = 100,
-    lr: Annotated[float, typer.Option(help="The learning rate.", min=0)] = 0.1,
+    epochs: Annotated[int, typer.Option(help="How long to fit.", min=0)] = 20,
+    lr: Annotated[float, typer.Option(help="The learning rate.", min=0)] = 0.03,
     out: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
 ) -> None:
     """Give a run entities that it has never seen, from facts about them.

@@ -26,11 +26,16 @@ ROWS = 512
 
 @dataclass(frozen=True)
 class Wanted:
-    """What may be an answer: known or new ones, and of which entities."""
+    """What may be an answer: known or new ones, and of which entities.
+
+    `itself`: for each relation, whether an entity may be the answer to a question about itself;
+    a known answer always may. None: always.
+    """
 
     known: KnownAnswers
     which: Which = "all"
     entities: npt.NDArray[np.bool_] | None = None  # None: all of them
+    itself: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,8 @@ def _best(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) ->
     allowed = None
     if wanted.entities is not None:
         allowed = torch.as_tensor(wanted.entities, device=device)
+    alone = _not_itself(heads, relations, wanted.itself, rows, known, entities)
+    own_row, own_column = (torch.as_tensor(x, device=device) for x in (alone, heads[alone]))
     score = scorer(model, heads, relations)
     top = min(top, entities)
     best = model.entities.new_full((len(heads), top), -torch.inf)
@@ -107,6 +114,8 @@ def _best(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) ->
         log_total = torch.logaddexp(log_total, scores.logsumexp(dim=1))
         here = (column >= start) & (column < start + scores.shape[1])
         _hide(scores, row[here], column[here] - start, wanted.which)
+        here = (own_column >= start) & (own_column < start + scores.shape[1])
+        scores[own_row[here], own_column[here] - start] = -torch.inf
         if allowed is not None:
             scores[:, ~allowed[start : start + scores.shape[1]]] = -torch.inf
         best, ids = _merged(best, ids, scores, start)
@@ -115,6 +124,21 @@ def _best(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) ->
     log_shares = (best - log_total[:, None]).float().cpu().numpy()
     is_known = _are_known(found, rows, known, entities)
     return Best(found, best.float().cpu().numpy(), log_shares, is_known)
+
+
+def _not_itself(
+    heads: Ids,
+    relations: Ids,
+    itself: npt.NDArray[np.bool_] | None,
+    rows: npt.NDArray[np.int64],
+    known: npt.NDArray[np.int32],
+    entities: int,
+) -> Ids:
+    """The queries whose own entity is no answer."""
+    if itself is None:
+        return np.zeros(0, np.int64)
+    own_known = _are_known(heads[:, None], rows, known, entities)[:, 0]
+    return np.flatnonzero(~itself[relations % len(itself)] & ~own_known)
 
 
 def scorer(model: Model, heads: Ids, relations: Ids) -> Callable[[int, Tensor], None]:

@@ -120,7 +120,9 @@ def answered(
     rest = facts.array[~facts.are_in(split)]
     others = KnownAnswers.of(with_reciprocals(Triples.of(rest), relations))
     heads, asks = questions.T
-    best = best_tails(model, heads, asks, _ANSWERS, Wanted(others, "new"))
+    best = best_tails(
+        model, heads, asks, _ANSWERS, Wanted(others, "new", itself=graph.relates_to_itself)
+    )
     row, true = own.of_queries(heads, asks)
     width = len(graph.entities)
     mine = np.arange(len(questions))[:, None] * width + best.ids

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fivestar.errors import GraphError, SettingsError
@@ -86,6 +87,13 @@ class KnowledgeGraph:
     def facts(self) -> Triples:
         """Every distinct fact of all splits."""
         return (self.train + self.valid + self.test).distinct()
+
+    @cached_property
+    def relates_to_itself(self) -> npt.NDArray[np.bool_]:
+        """For each relation, whether train has a fact that relates something to itself by it."""
+        found = np.zeros(len(self.relations), bool)
+        found[self.train.relations[self.train.heads == self.train.tails]] = True
+        return found
 
     def required_types(self) -> EntityTypes:
         """The types of entities, or an error that says how a graph gets them."""

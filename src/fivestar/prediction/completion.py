@@ -161,7 +161,7 @@ class Completer:
         here = train.relations == number
         heads, tails = train.heads[here], train.tails[here]
         domain, range_ = (np.unique(column).astype(np.int64) for column in (heads, tails))
-        return domain, range_, bool((heads == tails).any())
+        return domain, range_, bool(self.graph.relates_to_itself[number])
 
     def questions(self, number: int) -> int:
         """How many questions a relation takes."""

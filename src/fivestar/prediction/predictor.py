@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, overload
 
 import numpy as np
@@ -123,8 +124,13 @@ class Predictor:
     def answer(
         self, numbers: Ids, top: int, which: Which = "all", types: Sequence[str] = ()
     ) -> list[list[Prediction]]:
-        """The best answers to questions (n, 3) by ids, −1 for the open slot."""
-        wanted = Wanted(self.known, which, self._of_types(types))
+        """The best answers to questions (n, 3) by ids, −1 for the open slot.
+
+        What the question is about is no answer, unless its relation relates things to themselves
+        in train or the graph holds just this.
+        """
+        itself = self.graph.relates_to_itself
+        wanted = Wanted(self.known, which, self._of_types(types), itself)
         about_relation = numbers[:, 1] < 0
         if types and about_relation.any():
             raise SettingsError("types are those of entities; a relation has none")
@@ -155,9 +161,12 @@ class Predictor:
         h, r, t = (v.find(x) for v, x in zip(names, (head, relation, tail), strict=True))
         with torch.no_grad():
             scores = self.model.score_tails(torch.tensor([h]), torch.tensor([r]))[0]
-        triple = Triples.of([(h, r, t)])
+        triple, loop = Triples.of([(h, r, t)]), Triples.of([(h, r, h)])
+        better = scores > scores[t]
+        if not self.graph.relates_to_itself[r] and not loop.are_in(self.graph.facts)[0]:
+            better[h] = False
         return Prediction(
-            int((scores > scores[t]).sum()) + 1,
+            int(better.sum()) + 1,
             self.graph.entities.name_of(t),
             self.graph.entities.label_of(t),
             float(scores[t]),
@@ -181,11 +190,18 @@ class Predictor:
         given = np.where(for_heads, tails, heads)
         asked = relations + np.where(for_heads, len(self.graph.relations), 0)
         best = best_tails(self.model, given, asked, top, wanted)
-        for place in range(len(numbers)):
-            there = best.ids[place] >= 0
-            columns = (best.ids, best.scores, best.log_shares, best.known)
-            ids, scores, shares, known = (part[place][there] for part in columns)
-            yield _named(self.graph.entities, ids, scores, self.likely(shares), known)
+        # Named all at once: looking names up one question at a time takes longer than answering.
+        there = best.ids >= 0
+        answers = _named(
+            self.graph.entities,
+            best.ids[there],
+            np.broadcast_to(np.arange(1, best.ids.shape[1] + 1), best.ids.shape)[there],
+            best.scores[there],
+            self.likely(best.log_shares[there]),
+            best.known[there],
+        )
+        for count in there.sum(axis=1).tolist():
+            yield list(islice(answers, count))
 
     def _relations(self, numbers: Ids, top: int, which: Which) -> list[Prediction]:
         head, _, tail = (int(x) for x in numbers)
@@ -200,7 +216,10 @@ class Predictor:
         order = [i for i in np.argsort(-scores, kind="stable") if allowed[i]][:top]
         likely = self.probabilities(triples)
         chosen = [likely[i] for i in order]
-        return _named(self.graph.relations, every[order], scores[order], chosen, held[order])
+        ranks = np.arange(1, len(order) + 1)
+        return list(
+            _named(self.graph.relations, every[order], ranks, scores[order], chosen, held[order])
+        )
 
     def _of_types(self, types: Sequence[str]) -> npt.NDArray[np.bool_] | None:
         """Which entities are of one of some types; None for all."""
@@ -216,11 +235,10 @@ class Predictor:
 def _named(
     names: Vocabulary,
     ids: npt.NDArray[np.integer],
+    ranks: npt.NDArray[np.integer],
     scores: npt.NDArray[np.float32],
     likely: list[float | None],
     known: npt.NDArray[np.bool_],
-) -> list[Prediction]:
-    columns = (names.names_of(ids), names.labels_of(ids), scores.tolist(), likely, known.tolist())
-    return [
-        Prediction(rank, *answer) for rank, answer in enumerate(zip(*columns, strict=True), start=1)
-    ]
+) -> Iterator[Prediction]:
+    texts = names.names_of(ids), names.labels_of(ids)
+    return map(Prediction, ranks.tolist(), *texts, scores.tolist(), likely, known.tolist())
