@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fivestar
 from fivestar.errors import NonFiniteScore
-from fivestar.evaluation.best import Wanted, best_tails, log_shares
+from fivestar.evaluation.best import Wanted, _largest, best_tails, log_shares
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.models.registry import make_model
 
@@ -68,6 +68,20 @@ def test_against_sorting(which, reciprocals, seed, top):
         assert [e in held for e in ids] == found.known[row][: len(ids)].tolist()
         shares = torch.log_softmax(torch.as_tensor(scores), 0).numpy()[ids]
         np.testing.assert_allclose(found.log_shares[row][: len(ids)], shares, atol=1e-5)
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 12), columns=st.integers(1, 400))
+def test_the_largest_by_blocks(seed, k, columns):
+    generator = torch.Generator().manual_seed(seed)
+    # Few different numbers, so that many are equal.
+    scores = torch.randint(0, 1000 if seed % 2 else 5, (3, columns), generator=generator).float()
+    scores[0, : columns // 2] = -torch.inf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fivestar.evaluation.best._BLOCK", 4)
+        best, place = _largest(scores, k)
+    torch.testing.assert_close(best, scores.topk(min(k, columns), dim=1).values, rtol=0, atol=0)
+    torch.testing.assert_close(scores.gather(1, place), best, rtol=0, atol=0)
+    assert all(len(set(row)) == len(row) for row in place.tolist())
 
 
 @pytest.mark.parametrize("reciprocals", [True, False])

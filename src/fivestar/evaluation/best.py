@@ -22,6 +22,8 @@ Scores = npt.NDArray[np.float32]
 Which = Literal["all", "new", "known"]
 # Queries scored at once.
 ROWS = 512
+# Columns whose largest score is sought first.
+_BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,12 @@ def log_shares(model: Model, heads: Ids, relations: Ids, tails: Ids) -> Scores:
 
 
 def _tiles(model: Model, rows: int) -> Iterator[tuple[int, Tensor]]:
-    """Empty tiles of scores, and where each begins."""
+    """Empty tiles of scores, and where each begins; the fewer rows, the wider they are."""
     entities = len(model.entities)
-    for start in range(0, entities, TILE):
-        yield start, model.entities.new_empty(rows, min(TILE, entities - start))
+    width = TILE * max(1, ROWS // max(1, rows))
+    buffer = model.entities.new_empty(rows, min(width, entities))
+    for start in range(0, entities, width):
+        yield start, buffer[:, : entities - start]
 
 
 def _best(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) -> Best:
@@ -109,8 +113,6 @@ def _best(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) ->
     log_total = best.new_full((len(heads),), -torch.inf)
     for start, scores in _tiles(model, len(heads)):
         score(start, scores)
-        if not torch.isfinite(scores.sum()):
-            refuse_nan(scores.cpu().numpy())
         log_total = torch.logaddexp(log_total, scores.logsumexp(dim=1))
         here = (column >= start) & (column < start + scores.shape[1])
         _hide(scores, row[here], column[here] - start, wanted.which)
@@ -119,6 +121,7 @@ def _best(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) ->
         if allowed is not None:
             scores[:, ~allowed[start : start + scores.shape[1]]] = -torch.inf
         best, ids = _merged(best, ids, scores, start)
+    refuse_nan(log_total.cpu().numpy())  # every score is part of it
     ids[best == -torch.inf] = -1
     found = ids.cpu().numpy()
     log_shares = (best - log_total[:, None]).float().cpu().numpy()
@@ -177,12 +180,32 @@ def _hide(scores: Tensor, row: Tensor, column: Tensor, which: Which) -> None:
 def _merged(best: Tensor, ids: Tensor, scores: Tensor, start: int) -> tuple[Tensor, Tensor]:
     """The best of those so far and of a tile."""
     k = best.shape[1]
-    tile, place = scores.topk(min(k, scores.shape[1]), dim=1)
+    tile, place = _largest(scores, k)
     both = torch.cat([best, tile], dim=1)
     numbers = torch.cat([ids, place + start], dim=1)
     # Stable, so that of equal scores those of lower ids, which came before, stay before.
     ordered, order = both.sort(dim=1, descending=True, stable=True)
     return ordered[:, :k], numbers.gather(1, order[:, :k])
+
+
+def _largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row, and where they are.
+
+    They are in the k blocks with the largest maxima, so most columns are looked at only once.
+    """
+    blocks = scores.shape[1] // _BLOCK
+    if blocks < 4 * k:
+        return scores.topk(min(k, scores.shape[1]), dim=1)
+    whole = scores[:, : blocks * _BLOCK].reshape(len(scores), blocks, _BLOCK)
+    # In order of place, so that of equal scores the first are found first.
+    chosen = whole.amax(dim=2).topk(k, dim=1).indices.sort(dim=1).values
+    inside = whole.gather(1, chosen[:, :, None].expand(-1, -1, _BLOCK)).flatten(1)
+    rest = scores[:, blocks * _BLOCK :]
+    best, place = torch.cat([inside, rest], dim=1).topk(k, dim=1)
+    is_inside = place < inside.shape[1]
+    block = chosen.gather(1, (place // _BLOCK).clamp(max=k - 1))
+    there = torch.where(is_inside, block * _BLOCK, blocks * _BLOCK - inside.shape[1])
+    return best, there + torch.where(is_inside, place % _BLOCK, place)
 
 
 def _are_known(

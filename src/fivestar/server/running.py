@@ -21,6 +21,7 @@ from fivestar.server.settings import ServerSettings
 # Seconds that running requests have when the server is told to stop.
 _LAST_WORDS = 10
 _MOST_CONNECTIONS = 2048
+_CORES = torch.get_num_threads()
 
 
 def run_server(
@@ -42,6 +43,8 @@ def run_server(
         server_header=False,
     )
     if settings.workers == 1:
+        # One core is left for requests: a product whose threads wait for a core takes much longer.
+        torch.set_num_threads(max(1, _CORES - 1))
         app = make_app(settings)
         on_start(f"http://{host}:{port}")
         run(app)
@@ -54,7 +57,7 @@ def run_server(
         shared = settings.model_copy(update={"counters": counters})
         os.environ[ENVIRONMENT] = shared.model_dump_json()
         # Workers inherit this; without it each would take all cores.
-        os.environ["OMP_NUM_THREADS"] = str(max(1, torch.get_num_threads() // settings.workers))
+        os.environ["OMP_NUM_THREADS"] = str(max(1, _CORES // settings.workers))
         on_start(f"http://{host}:{port}")
         run("fivestar.server.app:app_from_environment", factory=True, workers=settings.workers)
 

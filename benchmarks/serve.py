@@ -1,0 +1,205 @@
+"""How a server stands load: requests a second, latency, errors, memory, and rude clients.
+
+A server is started for each number of workers, and so many connections ask it questions of test,
+each as soon as it has its last answer. The limit is the bare matrix product of as many queries as
+there are connections, measured before and after the load in a process of its own: nothing
+is ranked, named or sent there. Clients run on the same cores as the server.
+
+    python benchmarks/serve.py RUN --workers 1,2,4 --connections 32 --seconds 120 [--rude 10000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import numpy as np
+import uvloop
+
+LIMIT = """
+import sys, time, torch
+from fivestar.runs.run import load_run
+run, rows = load_run(sys.argv[1]), int(sys.argv[2])
+model = run.model
+with torch.no_grad():
+    table = model.candidates()
+    some = torch.arange(rows) % len(table)
+    out = torch.empty(rows, len(table))
+    def once():
+        torch.mm(model.query(some, torch.zeros_like(some)), table.T, out=out)
+    for _ in range(5):
+        once()
+    began, times = time.perf_counter(), 0
+    while time.perf_counter() - began < 5:
+        once()
+        times += 1
+print(rows * times / (time.perf_counter() - began))
+"""
+
+
+def limit(run: Path, rows: int) -> float:
+    """Questions a second of the bare product."""
+    words = [sys.executable, "-c", LIMIT, str(run), str(rows)]
+    return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+
+@contextmanager
+def serving(run: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str, float]]:
+    """A server, its address, and how long it took until it was ready."""
+    code = "from fivestar.cli.main import main; main()"
+    words = ["serve", str(run), "--port", "0", "--workers", str(workers)]
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        address = None
+        while address is None:
+            address = re.search(r"serving at (http://\S+)", process.stdout.readline())
+        while True:
+            with suppress(httpx.TransportError):
+                if httpx.get(f"{address[1]}/ready").status_code == 200:
+                    break
+            time.sleep(0.02)
+        yield process, address[1], time.perf_counter() - began
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def bodies(run: Path, count: int) -> list[bytes]:
+    """Requests for tails and heads of facts of test."""
+    import fivestar
+
+    graph = fivestar.load(run).graph
+    found = []
+    for h, r, t in np.random.default_rng(0).permutation(graph.test.array)[:count].tolist():
+        head, tail = graph.entities.name_of(h), graph.entities.name_of(t)
+        relation = graph.relations.name_of(r)
+        for side, name in (("tails", {"head": head}), ("heads", {"tail": tail})):
+            body = json.dumps({**name, "relation": relation}).encode()
+            found.append(
+                f"POST /api/predict/{side} HTTP/1.1\r\nHost: localhost\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+                + body
+            )
+    return found
+
+
+async def connection(
+    address: str, requests: list[bytes], dice: random.Random, until: float, times: list[float]
+) -> int:
+    """Ask until the time is over; the number of errors."""
+    host, port = address.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    errors = 0
+    while time.perf_counter() < until:
+        began = time.perf_counter()
+        writer.write(dice.choice(requests))
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(re.search(rb"content-length: (\d+)", head)[1])
+        await reader.readexactly(length)
+        times.append(time.perf_counter() - began)
+        errors += not head.startswith(b"HTTP/1.1 200")
+    writer.close()
+    return errors
+
+
+async def load(
+    address: str, requests: list[bytes], connections: int, seconds: float
+) -> tuple[list[float], int]:
+    """Latencies and errors of all connections."""
+    times: list[float] = []
+    until = time.perf_counter() + seconds
+    work = [
+        connection(address, requests, random.Random(number), until, times)
+        for number in range(connections)
+    ]
+    return times, sum(await asyncio.gather(*work))
+
+
+async def rude(address: str, requests: list[bytes], count: int, connections: int) -> dict[str, int]:
+    """Send requests, some in part only, and hang up at any time; what was answered."""
+    host, port = address.removeprefix("http://").split(":")
+    dice = random.Random(0)
+    seen: dict[str, int] = {}
+    free = asyncio.Semaphore(connections)
+
+    async def one() -> None:
+        async with free:
+            whole = dice.choice(requests)
+            reader, writer = await asyncio.open_connection(host, int(port))
+            cut = dice.random() < 0.5
+            writer.write(whole[: dice.randrange(1, len(whole))] if cut else whole)
+            what = "hung up at once"
+            with suppress(ConnectionError, asyncio.IncompleteReadError, TimeoutError):
+                if dice.random() < 0.5:
+                    await writer.drain()
+                    if not cut:
+                        line = await asyncio.wait_for(reader.readline(), 30)
+                        what = line.decode().strip()
+                writer.transport.abort()
+            seen[what] = seen.get(what, 0) + 1
+
+    await asyncio.gather(*(one() for _ in range(count)))
+    return seen
+
+
+def memory(process: subprocess.Popen[str]) -> tuple[float, float]:
+    """Megabytes of all its processes: each shared page once, and as if nothing were shared."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    sums = {"Pss": 0, "Rss": 0}
+    for pid in (process.pid, *children):
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        for name in sums:
+            sums[name] += int(re.search(rf"^{name}:\s+(\d+)", text, re.MULTILINE)[1])
+    return sums["Pss"] / 1024, sums["Rss"] / 1024
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--workers", default="1,2,4", help="with commas")
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--rude", type=int, default=0, help="requests of rude clients")
+    given = parser.parse_args()
+    requests = bodies(given.run, 2000)
+    print(f"{os.cpu_count()} cores, {given.connections} connections, {given.seconds:g} s each")
+    print("| workers | ready after s | requests/s | p50 ms | p99 ms | errors | of the limit | MB |")
+    print("|---|---|---|---|---|---|---|---|")
+    for workers in map(int, given.workers.split(",")):
+        before = limit(given.run, given.connections)
+        with serving(given.run, workers) as (process, address, ready):
+            times, errors = uvloop.run(load(address, requests, given.connections, given.seconds))
+            shared, apart = memory(process)
+            most = statistics.mean([before, limit(given.run, given.connections)])
+            rate = len(times) / given.seconds
+            p50, p99 = (1e3 * value for value in np.percentile(times, [50, 99]))
+            print(
+                f"| {workers} | {ready:.1f} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {errors} | "
+                f"{rate / most:.1%} of {most:,.0f} | {shared:,.0f} ({apart:,.0f} unshared) |",
+                flush=True,
+            )
+            if given.rude:
+                seen = uvloop.run(rude(address, requests, given.rude, given.connections))
+                alive = httpx.get(f"{address}/ready").status_code
+                print(f"\n{given.rude:,} rude requests: {seen}; ready afterwards: {alive}\n")
+
+
+if __name__ == "__main__":
+    main()
