@@ -14,6 +14,7 @@ from fivestar.cli import (
     cluster,
     complete,
     convert,
+    datasets,
     demo,
     evaluate,
     explain,
@@ -64,6 +65,7 @@ app.command("fold-in", epilog=fold_in.EXAMPLE)(fold_in.fold_in)
 app.command("calibration", epilog=calibration.EXAMPLE)(calibration.calibration)
 app.command("complete", epilog=complete.EXAMPLE)(complete.complete)
 app.command("cluster", epilog=cluster.EXAMPLE)(cluster.cluster)
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(plot.app, name="plot")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
