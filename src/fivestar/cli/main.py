@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -32,7 +33,7 @@ from fivestar.cli import (
     similar,
     train,
 )
-from fivestar.cli.terminal import complain
+from fivestar.cli.terminal import complain, warn
 from fivestar.errors import FivestarError
 
 app = typer.Typer(
@@ -97,6 +98,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors of ours are one message and exit code 1."""
+    # One line each, without the place in our code where it was found out.
+    warnings.showwarning = lambda message, *_: warn(str(message))
     try:
         app()
     except FivestarError as error:
