@@ -1,0 +1,422 @@
+/** The Riemann sphere with the flow of a map, drawn by three.js; loaded only when it is shown. */
+import {
+  BufferAttribute,
+  BufferGeometry,
+  CanvasTexture,
+  Color,
+  ConeGeometry,
+  Group,
+  InstancedMesh,
+  Matrix4,
+  Mesh,
+  MeshBasicMaterial,
+  PerspectiveCamera,
+  Points,
+  PointsMaterial,
+  Quaternion,
+  Scene,
+  ShaderMaterial,
+  SphereGeometry,
+  TorusGeometry,
+  Vector3,
+  WebGLRenderer,
+} from "three";
+import { LineMaterial } from "three/examples/jsm/lines/LineMaterial.js";
+import { LineSegments2 } from "three/examples/jsm/lines/LineSegments2.js";
+import { LineSegmentsGeometry } from "three/examples/jsm/lines/LineSegmentsGeometry.js";
+import { CALM, cssColour, h } from "./dom";
+import { flowLines, spread } from "./flow-lines";
+import { type Flow, fromSphere, moved, onSphere, type Ray, type Vector } from "./moebius";
+
+const NEAREST = 2.6;
+const FARTHEST = 7;
+const STEEPEST = 1.45;
+const PARTICLES = 360;
+// Particles are in groups that are born one after another.
+const GROUPS = 12;
+const LIFE_SECONDS = 5;
+/** How far along the flow a particle goes in its life: this much of log k. */
+const LIFE_STRETCH = 2.2;
+
+/** To the axes of three.js, where up is the second one. */
+const toScene = ([x, y, z]: Vector, radius = 1): Vector3 => new Vector3(x * radius, z * radius, -y * radius);
+
+const LABELS: readonly (readonly [string, Vector])[] = [
+  ["0", [0, 0, -1]],
+  ["∞", [0, 0, 1]],
+  ["1", [1, 0, 0]],
+  ["−1", [-1, 0, 0]],
+  ["i", [0, 1, 0]],
+  ["−i", [0, -1, 0]],
+];
+
+interface Tag {
+  element: HTMLElement;
+  place: Vector3;
+}
+
+export class Sphere {
+  private readonly renderer: WebGLRenderer;
+  private readonly scene = new Scene();
+  private readonly camera = new PerspectiveCamera(36, 1, 0.1, 20);
+  private readonly flowGroup = new Group();
+  private readonly globeGroup = new Group();
+  private readonly overlay = h("div", { class: "sphere-labels", "aria-hidden": "true" });
+  private readonly lineMaterial = new LineMaterial({ linewidth: 1.7, vertexColors: true });
+  private readonly globeMaterial = new LineMaterial({ linewidth: 1 });
+  private readonly axisMaterial = new LineMaterial({ linewidth: 1.4 });
+  private readonly particleMaterial = new PointsMaterial({
+    size: 7,
+    sizeAttenuation: false,
+    vertexColors: true,
+    transparent: true,
+    depthWrite: false,
+    map: disc(),
+  });
+  private tags: Tag[] = [];
+  private flow: Flow | null = null;
+  private particles: Points | null = null;
+  private seeds: Ray[] = [];
+  private births: number[] = [];
+  private yaw = -0.5;
+  private pitch = 0.42;
+  private distance = 3.75;
+  private clock = 0;
+  private lastFrame = 0;
+  private frame = 0;
+  private isVisible = false;
+  private moving: boolean;
+  private colour = "--accent";
+
+  constructor(private readonly stage: HTMLElement) {
+    this.moving = !CALM.matches;
+    this.renderer = new WebGLRenderer({ antialias: true, alpha: true, powerPreference: "low-power" });
+    this.renderer.setPixelRatio(Math.min(window.devicePixelRatio || 1, 2));
+    stage.append(this.renderer.domElement, this.overlay);
+    this.scene.add(this.globeGroup, this.flowGroup);
+    this.drawGlobe();
+    this.listen();
+  }
+
+  get isMoving(): boolean {
+    return this.moving;
+  }
+
+  setMoving(moving: boolean): void {
+    this.moving = moving;
+    if (this.particles) this.particles.visible = moving;
+    const arrows = this.flowGroup.getObjectByName("arrows");
+    if (arrows) arrows.visible = !moving;
+    this.draw();
+  }
+
+  /** Show the flow of a map in a colour; null shows the bare sphere. */
+  show(flow: Flow | null, attracts: boolean, colour: string): void {
+    this.flow = flow;
+    this.colour = colour;
+    emptyGroup(this.flowGroup);
+    this.particles = null;
+    this.tags = [];
+    this.overlay.replaceChildren();
+    for (const [text, place] of LABELS) this.tag(text, place, "sphere-label");
+    const fixed = flow?.fixedPoints ?? null;
+    if (flow !== null && fixed !== null) {
+      this.drawFlow(flow, colour);
+      const isOne = Math.hypot(...difference(onSphere(fixed[0]), onSphere(fixed[1]))) < 1e-3;
+      this.drawFixed(fixed[0], attracts ? "attracts" : "fixed", "full");
+      if (!isOne) this.drawFixed(fixed[1], attracts ? "repels" : "fixed", attracts ? "ring" : "full");
+    }
+    this.setMoving(this.moving);
+  }
+
+  recolour(): void {
+    this.drawGlobe();
+    this.show(this.flow, this.flowGroup.userData["attracts"] === true, this.colour);
+  }
+
+  turn(yaw: number, pitch: number): void {
+    this.yaw += yaw;
+    this.pitch = Math.max(-STEEPEST, Math.min(STEEPEST, this.pitch + pitch));
+    this.draw();
+  }
+
+  zoom(by: number): void {
+    this.distance = Math.max(NEAREST, Math.min(FARTHEST, this.distance * by));
+    this.draw();
+  }
+
+  private drawGlobe(): void {
+    emptyGroup(this.globeGroup);
+    this.globeMaterial.color.setStyle(cssColour("--globe-line"));
+    this.axisMaterial.color.setStyle(cssColour("--globe-axis"));
+    const fine = segments([...parallels(), ...meridians(15)]);
+    const strong = segments([circleAt(0), meridian(0), meridian(Math.PI / 2)]);
+    // Twice: behind the veil for the far side, before it for the near one.
+    for (const order of [0, 2]) {
+      for (const [geometry, material] of [[fine, this.globeMaterial], [strong, this.axisMaterial]] as const) {
+        const lines = new LineSegments2(geometry, material);
+        lines.renderOrder = order;
+        this.globeGroup.add(lines);
+      }
+    }
+    const veil = new Mesh(new SphereGeometry(0.992, 64, 40), veilMaterial());
+    veil.renderOrder = 1;
+    this.globeGroup.add(veil);
+  }
+
+  private drawFlow(flow: Flow, colour: string): void {
+    const lines = flowLines(flow);
+    const geometry = segments(lines.map((line) => line.map((place) => toScene(place, 1.003))));
+    const [pale, full] = [new Color(cssColour("--flow-begin")), new Color(cssColour(colour))];
+    const colours: number[] = [];
+    for (const line of lines) {
+      for (let number = 1; number < line.length; number++) {
+        for (const end of [number - 1, number]) colours.push(...pale.clone().lerp(full, 0.25 + 0.75 * (end / (line.length - 1))));
+      }
+    }
+    if (colours.length > 0) geometry.setColors(colours);
+    for (const order of [0, 2]) {
+      const drawn = new LineSegments2(geometry, this.lineMaterial);
+      drawn.renderOrder = order;
+      this.flowGroup.add(drawn);
+    }
+    this.flowGroup.add(arrowheads(lines, full));
+    this.addParticles(full);
+  }
+
+  private addParticles(colour: Color): void {
+    const places = spread(PARTICLES);
+    this.seeds = places.map((place) => fromSphere(place));
+    this.births = this.seeds.map(() => 0);
+    const geometry = new BufferGeometry();
+    geometry.setAttribute("position", new BufferAttribute(new Float32Array(PARTICLES * 3), 3));
+    geometry.setAttribute("color", new BufferAttribute(new Float32Array(PARTICLES * 4), 4));
+    this.particles = new Points(geometry, this.particleMaterial);
+    this.particles.frustumCulled = false;
+    this.particles.renderOrder = 3;
+    this.particles.userData["colour"] = colour;
+    this.flowGroup.add(this.particles);
+  }
+
+  private drawFixed(at: Ray, text: string, shape: "full" | "ring"): void {
+    this.flowGroup.userData["attracts"] = text === "attracts" || text === "repels";
+    const place = onSphere(at);
+    const material = new MeshBasicMaterial({ color: new Color(cssColour("--ink")) });
+    const geometry = shape === "full" ? new SphereGeometry(0.045, 20, 14) : new TorusGeometry(0.05, 0.014, 10, 28);
+    for (const order of [0, 4]) {
+      const mark = new Mesh(geometry, material);
+      mark.position.copy(toScene(place, 1.01));
+      mark.lookAt(toScene(place, 3));
+      mark.renderOrder = order;
+      this.flowGroup.add(mark);
+    }
+    this.tag(text, place, "sphere-label fixed-label");
+  }
+
+  private tag(text: string, place: Vector, classes: string): void {
+    const element = h("span", { class: classes }, text);
+    this.overlay.append(element);
+    this.tags.push({ element, place: toScene(place, 1.13) });
+  }
+
+  /** Where the particles are now: each group is carried along by its own power of the map. */
+  private moveParticles(): void {
+    const { particles, flow } = this;
+    if (!particles || !flow) return;
+    const colour = particles.userData["colour"] as Color;
+    const positions = particles.geometry.getAttribute("position") as BufferAttribute;
+    const colours = particles.geometry.getAttribute("color") as BufferAttribute;
+    const [grows, turns] = [Math.log(Math.hypot(...flow.multiplier)), Math.atan2(flow.multiplier[1], flow.multiplier[0])];
+    const lifetime = Math.min(40, LIFE_STRETCH / Math.max(Math.hypot(grows, turns), 0.05));
+    for (let group = 0; group < GROUPS; group++) {
+      const age = this.clock / LIFE_SECONDS + group / GROUPS;
+      const life = age % 1;
+      const power = flow.power((life - 0.5) * lifetime);
+      const light = Math.sin(Math.PI * life);
+      for (let number = group; number < PARTICLES; number += GROUPS) {
+        this.rebirth(number, Math.floor(age));
+        const seed = this.seeds[number];
+        if (!seed) continue;
+        const { x, y, z } = toScene(onSphere(moved(power, seed)), 1.012);
+        positions.setXYZ(number, x, y, z);
+        colours.setXYZW(number, colour.r, colour.g, colour.b, light);
+      }
+    }
+    positions.needsUpdate = true;
+    colours.needsUpdate = true;
+  }
+
+  /** In each of its lives a particle begins elsewhere. */
+  private rebirth(number: number, life: number): void {
+    if (this.births[number] === life) return;
+    this.births[number] = life;
+    const height = 2 * Math.random() - 1;
+    const angle = 2 * Math.PI * Math.random();
+    const radius = Math.sqrt(1 - height * height);
+    this.seeds[number] = fromSphere([radius * Math.cos(angle), radius * Math.sin(angle), height]);
+  }
+
+  private draw(): void {
+    if (!this.isVisible || this.frame !== 0) return;
+    this.frame = requestAnimationFrame((now) => {
+      this.frame = 0;
+      if (this.moving) {
+        this.clock += Math.min(0.1, (now - this.lastFrame) / 1000);
+        this.moveParticles();
+      }
+      this.lastFrame = now;
+      this.render();
+      if (this.moving && this.particles) this.draw();
+    });
+  }
+
+  private render(): void {
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    if (width === 0 || height === 0) return;
+    this.renderer.setSize(width, height);
+    this.camera.aspect = width / height;
+    this.camera.updateProjectionMatrix();
+    const flat = Math.cos(this.pitch) * this.distance;
+    this.camera.position.set(Math.sin(this.yaw) * flat, Math.sin(this.pitch) * this.distance, Math.cos(this.yaw) * flat);
+    this.camera.lookAt(0, 0, 0);
+    this.renderer.render(this.scene, this.camera);
+    this.placeTags(width, height);
+  }
+
+  private placeTags(width: number, height: number): void {
+    for (const { element, place } of this.tags) {
+      const isFar = place.dot(this.camera.position) < 1;
+      const seen = place.clone().project(this.camera);
+      element.classList.toggle("far", isFar);
+      element.style.transform = `translate(-50%, -50%) translate(${((seen.x + 1) / 2) * width}px, ${((1 - seen.y) / 2) * height}px)`;
+    }
+  }
+
+  private listen(): void {
+    const { stage } = this;
+    new ResizeObserver(() => this.draw()).observe(stage);
+    new IntersectionObserver(([entry]) => {
+      this.isVisible = entry?.isIntersecting === true;
+      this.draw();
+    }).observe(stage);
+    let held: PointerEvent | null = null;
+    stage.addEventListener("pointerdown", (event) => {
+      held = event;
+      stage.setPointerCapture(event.pointerId);
+    });
+    stage.addEventListener("pointermove", (event) => {
+      if (held?.pointerId !== event.pointerId) return;
+      this.turn((held.clientX - event.clientX) * 0.008, (event.clientY - held.clientY) * 0.008);
+      held = event;
+    });
+    for (const end of ["pointerup", "pointercancel"] as const) stage.addEventListener(end, () => (held = null));
+    stage.addEventListener("keydown", (event) => {
+      const action = this.keys[event.key];
+      if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      action();
+    });
+  }
+
+  private readonly keys: Record<string, () => void> = {
+    ArrowLeft: () => this.turn(-0.12, 0),
+    ArrowRight: () => this.turn(0.12, 0),
+    ArrowUp: () => this.turn(0, 0.12),
+    ArrowDown: () => this.turn(0, -0.12),
+    "+": () => this.zoom(0.9),
+    "=": () => this.zoom(0.9),
+    "-": () => this.zoom(1.1),
+  };
+}
+
+const difference = ([x, y, z]: Vector, [u, v, w]: Vector): Vector => [x - u, y - v, z - w];
+
+function emptyGroup(group: Group): void {
+  for (const child of [...group.children]) {
+    group.remove(child);
+    if (child instanceof Mesh || child instanceof Points || child instanceof LineSegments2) child.geometry.dispose();
+  }
+}
+
+function segments(lines: Vector3[][]): LineSegmentsGeometry {
+  const ends: number[] = [];
+  for (const line of lines) {
+    for (const [number, to] of line.entries()) {
+      const from = line[number - 1];
+      if (from) ends.push(from.x, from.y, from.z, to.x, to.y, to.z);
+    }
+  }
+  const geometry = new LineSegmentsGeometry();
+  if (ends.length > 0) geometry.setPositions(ends);
+  return geometry;
+}
+
+const angles = Array.from({ length: 97 }, (_, number) => (number / 96) * 2 * Math.PI);
+
+/** The circle of a latitude. */
+function circleAt(latitude: number): Vector3[] {
+  return angles.map((t) => toScene([Math.cos(latitude) * Math.cos(t), Math.cos(latitude) * Math.sin(t), Math.sin(latitude)]));
+}
+
+const parallels = (): Vector3[][] => [-60, -30, 30, 60].map((degrees) => circleAt((degrees * Math.PI) / 180));
+
+function meridian(longitude: number): Vector3[] {
+  return angles.map((t) => toScene([Math.cos(t) * Math.cos(longitude), Math.cos(t) * Math.sin(longitude), Math.sin(t)]));
+}
+
+function meridians(each: number): Vector3[][] {
+  return Array.from({ length: 180 / each }, (_, number) => meridian((number * each * Math.PI) / 180));
+}
+
+/** What hides the far side in part: clear in the middle, with a brighter rim. */
+function veilMaterial(): ShaderMaterial {
+  return new ShaderMaterial({
+    transparent: true,
+    uniforms: {
+      core: { value: new Color(cssColour("--globe")) },
+      rim: { value: new Color(cssColour("--globe-rim")) },
+    },
+    vertexShader: `varying vec3 n; varying vec3 v;
+      void main() {
+        vec4 seen = modelViewMatrix * vec4(position, 1.0);
+        n = normalize(normalMatrix * normal); v = normalize(-seen.xyz);
+        gl_Position = projectionMatrix * seen;
+      }`,
+    fragmentShader: `uniform vec3 core; uniform vec3 rim; varying vec3 n; varying vec3 v;
+      void main() {
+        float edge = pow(1.0 - abs(dot(normalize(n), normalize(v))), 2.2);
+        gl_FragColor = vec4(mix(core, rim, edge), 0.84);
+        #include <colorspace_fragment>
+      }`,
+  });
+}
+
+/** Arrowheads in the middle of lines: what moving particles say, without moving. */
+function arrowheads(lines: Vector[][], colour: Color): InstancedMesh {
+  const long = lines.filter((line) => line.length > 10);
+  const mesh = new InstancedMesh(new ConeGeometry(0.022, 0.075, 10), new MeshBasicMaterial({ color: colour }), long.length);
+  const up = new Vector3(0, 1, 0);
+  for (const [number, line] of long.entries()) {
+    const middle = Math.floor(line.length / 2);
+    const [from, to] = [line[middle - 1], line[middle + 1]];
+    if (!from || !to) continue;
+    const [start, end] = [toScene(from, 1.008), toScene(to, 1.008)];
+    const turn = new Quaternion().setFromUnitVectors(up, end.clone().sub(start).normalize());
+    mesh.setMatrixAt(number, new Matrix4().compose(start.lerp(end, 0.5), turn, new Vector3(1, 1, 1)));
+  }
+  mesh.name = "arrows";
+  mesh.renderOrder = 3;
+  return mesh;
+}
+
+function disc(): CanvasTexture {
+  const canvas = h("canvas", { width: 32, height: 32 });
+  const pen = canvas.getContext("2d");
+  if (pen) {
+    pen.fillStyle = "#fff";
+    pen.arc(16, 16, 14, 0, 2 * Math.PI);
+    pen.fill();
+  }
+  return new CanvasTexture(canvas);
+}
+
