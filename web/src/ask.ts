@@ -52,7 +52,11 @@ export class AskView {
         this.question.learn(known.card);
         return drawCard(known);
       },
-      (problem) => remedies(problem, "entity"),
+      (problem) => {
+        // The answers say the same of a name that is unknown.
+        this.card.element.hidden = state.relation !== null;
+        return remedies(problem, "entity");
+      },
     );
   }
 
@@ -158,7 +162,7 @@ function welcome(run: RunInfo, cards: EntityCard[]): Child[] {
       "div",
       { class: "welcome" },
       h("h2", {}, "What is missing from the graph?"),
-      h("p", {}, `${run.graph} has ${plural(run.entities, "entity", "entities")} and ${plural(run.facts, "fact")}. Ask for one end of a fact, and the trained model ranks the answers: those it knows, and those it thinks are missing.`),
+      h("p", {}, `The graph “${run.graph}” has ${plural(run.entities, "entity", "entities")} and ${plural(run.facts, "fact")}. Ask for one end of a fact, and the trained model ranks the answers: those it knows, and those it thinks are missing.`),
       links.length > 0 && h("p", { class: "hint" }, "For example"),
       h("ul", { class: "questions large" }, ...links),
     ),

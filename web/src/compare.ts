@@ -18,6 +18,7 @@ export class CompareView {
   private readonly other = byId<HTMLSelectElement>("other-run");
 
   constructor(private readonly question: Question) {
+    question.options.append(byId("compare-choice"));
     this.other.addEventListener("change", () => go({ other: this.other.value }));
   }
 

@@ -1,10 +1,10 @@
 /** Lines along which a flow moves points of the sphere, evenly spread over it. */
 import { chordal, type Flow, fromSphere, moved, onSphere, type Ray, type Vector } from "./moebius";
 
-const SEEDS = 220;
+const SEEDS = 420;
 // Lines begin this far from others, and end where they come much nearer.
-const APART = 0.23;
-const TOO_NEAR = 0.07;
+const APART = 0.17;
+const TOO_NEAR = 0.055;
 const STEP = 0.035;
 // A great circle, and a little more so that circles close.
 const LONGEST = 2 * Math.PI + 0.1;

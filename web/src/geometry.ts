@@ -102,10 +102,9 @@ export class GeometryView {
   }
 
   private showMap(chosen: DimensionMap, flow: Flow | null): void {
-    const attracts = chosen.kind === "hyperbolic" || chosen.kind === "loxodromic";
     const moving = chosen.kind === "identity" || chosen.kind === "degenerate" ? null : flow;
-    this.plane.show(flow, attracts, `--line-${chosen.kind}`);
-    this.sphere?.show(moving, attracts, `--line-${chosen.kind}`);
+    this.plane.show(flow, `--line-${chosen.kind}`);
+    this.sphere?.show(moving, `--line-${chosen.kind}`);
   }
 
   private async startSphere(): Promise<void> {
@@ -142,10 +141,9 @@ function shares(geometry: Geometry): string {
 }
 
 function drawFacts({ dimension, kind, matrix, steadiness }: DimensionMap, flow: Flow | null, dimensions: number): Child[] & Node[] {
-  const attracts = kind === "hyperbolic" || kind === "loxodromic";
   const fixed = kind === "identity" || kind === "degenerate" ? [] : (flow?.fixedPoints ?? []).map((at) => pointText(point(at)));
   const [end, start] = fixed;
-  const points = fixed.length === 0 ? "–" : attracts ? `${end} attracts, ${start} repels` : kind === "parabolic" ? `${end}` : `${end} and ${start}`;
+  const points = fixed.length === 0 ? "–" : flow?.attracts ? `${end} attracts, ${start} repels` : end === start ? `${end}, twice` : `${end} and ${start}`;
   const names = ["a", "b", "c", "d"] as const;
   return [
     h("h3", {}, `Dimension ${dimension}`, h("span", { class: "of" }, ` of ${dimensions}`), " ", h("span", { class: `kind kind-${kind}` }, kind)),

@@ -39,13 +39,14 @@ export function describe(kind: Kind, flow: Flow | null): string {
   const [to, from] = fixed;
   const k = flow.multiplier;
   const turn = degreesText(degrees(k));
+  // A kind is told with some tolerance: what the map does besides is said, too.
+  const drift = flow.attracts ? `, and drifts towards ${to}, ${decimal(abs(k))} times nearer with each step` : "";
   switch (kind) {
     case "parabolic":
-      return `Points flow out of ${to} and back into it; nothing else stays where it is.`;
+      return to === from ? `Points flow out of ${to} and back into it.` : `Points flow out of ${from} and into ${to}; the two almost meet.`;
     case "circular":
-      return `It turns the sphere by half a turn about ${to} and ${from}.`;
     case "elliptic":
-      return `It turns the sphere by ${turn} about ${to} and ${from}.`;
+      return `It turns the sphere by ${turn} about ${to} and ${from}${drift}.`;
     case "hyperbolic":
       return `Points flow from ${from} to ${to}, ${decimal(abs(k))} times nearer with each step.`;
     case "loxodromic":

@@ -152,9 +152,9 @@ export class Flow {
     return [eigenvector(this.map, small), eigenvector(this.map, large)];
   }
 
-  /** Whether points leave one fixed point for the other. */
+  /** Whether points leave one fixed point for the other, fast enough to be seen: |k| > 1.02. */
   get attracts(): boolean {
-    return this.theta[0] > 1e-6;
+    return this.theta[0] > 0.01;
   }
 
   private sinhRatio(s: number): Complex {

@@ -7,13 +7,12 @@ import { type Flow, type Moebius, moved, type Point, point, ray } from "./moebiu
 const GRID = 2;
 const WINDOW = 2.6;
 const STEP = 0.5;
-const SAMPLES = 160;
+const SAMPLES = 480;
 
 type Place = (z: Complex) => readonly [number, number];
 
 export class Plane {
   private flow: Flow | null = null;
-  private attracts = false;
   private progress = 1;
   private colour = "--accent";
 
@@ -21,9 +20,8 @@ export class Plane {
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
-  show(flow: Flow | null, attracts: boolean, colour: string): void {
+  show(flow: Flow | null, colour: string): void {
     this.flow = flow;
-    this.attracts = attracts;
     this.colour = colour;
     this.draw();
   }
@@ -71,7 +69,7 @@ export class Plane {
     pen.lineTo(x, height);
     pen.stroke();
     pen.fillStyle = cssColour("--muted");
-    pen.font = "12px system-ui, sans-serif";
+    pen.font = "12px Inter, system-ui, sans-serif";
     for (const [text, z] of [["1", [1, 0]], ["−1", [-1, 0]], ["i", [0, 1]], ["−i", [0, -1]]] as const) {
       const [left, top] = place(z);
       pen.fillText(text, left + 4, top + 14);
@@ -87,7 +85,7 @@ export class Plane {
       pen.arc(x, y, 5.5, 0, 2 * Math.PI);
       pen.lineWidth = 2.5;
       pen.strokeStyle = cssColour("--ink");
-      pen.fillStyle = cssColour(this.attracts && number === 1 ? "--surface" : "--ink");
+      pen.fillStyle = cssColour(this.flow?.attracts && number === 1 ? "--surface" : "--ink");
       pen.fill();
       pen.stroke();
     }

@@ -7,7 +7,8 @@ import { adjust, current, go, MOST_ANSWERS, type Side, type State, type Which } 
 import { count, plural } from "./text";
 
 const MOST_OPTIONS = 12;
-const UNCHOSEN: Named = { id: "", label: "…" };
+const SOME_ENTITY: Named = { id: "", label: "entity" };
+const SOME_RELATION: Named = { id: "", label: "relation" };
 
 export class Question {
   private readonly entity: Combobox;
@@ -17,6 +18,8 @@ export class Question {
   private readonly which = new Map<Which, HTMLInputElement>();
   private readonly top: HTMLSelectElement;
   private readonly type: HTMLSelectElement;
+  /** Where views put choices of their own. */
+  readonly options = h("div", { class: "options for-question" });
   private relations: Relation[] = [];
   private relationsOf: string | null = null;
   private labels = new Map<string, string>();
@@ -47,11 +50,12 @@ export class Question {
       ...MOST_ANSWERS.map((most) => h("option", { value: most }, String(most))),
     );
     this.type = h("select", { id: freshId("type"), onchange: () => adjust({ type: this.type.value || null }) });
+    this.options.append(this.whichPicker(), labelled("Answers", this.top), labelled("Type", this.type));
     form.append(
       this.entity.element,
       this.relation.element,
       this.sidePicker(),
-      h("div", { class: "options for-question" }, this.whichPicker(), labelled("Answers", this.top), labelled("Type", this.type)),
+      this.options,
     );
     form.addEventListener("submit", (event) => event.preventDefault());
   }
@@ -99,7 +103,7 @@ export class Question {
     this.relation.set(relation?.label ?? "");
     for (const [side, input] of this.sides) {
       input.checked = side === state.side;
-      this.sideLabels.get(side)?.replaceChildren(sentence(entity ?? UNCHOSEN, relation ?? UNCHOSEN, side));
+      this.sideLabels.get(side)?.replaceChildren(sentence(entity ?? SOME_ENTITY, relation ?? SOME_RELATION, side));
     }
     for (const [which, input] of this.which) input.checked = which === state.which;
     this.top.value = String(state.top);

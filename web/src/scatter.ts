@@ -8,6 +8,7 @@ const REACH = 22;
 const MARGIN = 26;
 const MOST_LABELS = 28;
 const FARTHEST_ZOOM = 40;
+const MOST_STRETCH = 1.7;
 /** As many shapes as the server sends types: no type is told by colour alone. */
 export const SHAPES = ["●", "■", "▲", "◆", "▼", "✚", "★", "⬟"] as const;
 
@@ -70,31 +71,24 @@ export class Scatter {
     });
   }
 
-  private get unit(): number {
-    const { clientWidth, clientHeight } = this.canvas;
-    return (Math.min(clientWidth, clientHeight) / 2 - MARGIN) * this.zoom;
-  }
-
-  /** Wider than high: the points use the width, too. */
-  private get stretch(): number {
-    const { clientWidth, clientHeight } = this.canvas;
-    return Math.max(1, Math.min(1.8, (clientWidth - 2 * MARGIN) / Math.max(1, clientHeight - 2 * MARGIN)));
+  /** Pixels of one unit, across and up; the longer side of the canvas is used, too. */
+  private get unit(): readonly [number, number] {
+    const half = (pixels: number): number => Math.max(1, pixels / 2 - MARGIN);
+    const [across, up] = [half(this.canvas.clientWidth), half(this.canvas.clientHeight)];
+    const most = Math.min(across, up) * MOST_STRETCH;
+    return [Math.min(across, most) * this.zoom, Math.min(up, most) * this.zoom];
   }
 
   private place({ x, y }: { x: number; y: number }): [number, number] {
     const { clientWidth, clientHeight } = this.canvas;
-    return [
-      clientWidth / 2 + (x - this.centre[0]) * this.unit * this.stretch,
-      clientHeight / 2 - (y - this.centre[1]) * this.unit,
-    ];
+    const [across, up] = this.unit;
+    return [clientWidth / 2 + (x - this.centre[0]) * across, clientHeight / 2 - (y - this.centre[1]) * up];
   }
 
   private unplace([left, top]: readonly [number, number]): [number, number] {
     const { clientWidth, clientHeight } = this.canvas;
-    return [
-      this.centre[0] + (left - clientWidth / 2) / this.unit / this.stretch,
-      this.centre[1] - (top - clientHeight / 2) / this.unit,
-    ];
+    const [across, up] = this.unit;
+    return [this.centre[0] + (left - clientWidth / 2) / across, this.centre[1] - (top - clientHeight / 2) / up];
   }
 
   private pan(x: number, y: number): void {
@@ -124,7 +118,7 @@ export class Scatter {
   /** Names where there is room, those with most facts first; the named point has its always. */
   private paintLabels(pen: CanvasRenderingContext2D): void {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    pen.font = "12.5px system-ui, sans-serif";
+    pen.font = "12.5px Inter, system-ui, sans-serif";
     pen.textBaseline = "middle";
     const taken: [number, number, number, number][] = [];
     const write = (point: MapPoint, always: boolean): boolean => {
@@ -223,7 +217,8 @@ export class Scatter {
         const spread = (one: PointerEvent): number => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
         this.zoomBy(spread(event) / Math.max(1, spread(before)), at(event));
       } else if (dragged > 4) {
-        this.pan(-x / this.unit / this.stretch, y / this.unit);
+        const [across, up] = this.unit;
+        this.pan(-x / across, y / up);
         this.draw();
       }
       held.set(event.pointerId, event);

@@ -31,7 +31,10 @@ import { type Flow, fromSphere, moved, onSphere, type Ray, type Vector } from ".
 const NEAREST = 2.6;
 const FARTHEST = 7;
 const STEEPEST = 1.45;
-const PARTICLES = 360;
+const PARTICLES = 168;
+// Each draws a tail of this many discs.
+const TAIL = 9;
+const TAIL_STEP = 0.009;
 // Particles are in groups that are born one after another.
 const GROUPS = 12;
 const LIFE_SECONDS = 5;
@@ -66,7 +69,7 @@ export class Sphere {
   private readonly globeMaterial = new LineMaterial({ linewidth: 1 });
   private readonly axisMaterial = new LineMaterial({ linewidth: 1.4 });
   private readonly particleMaterial = new PointsMaterial({
-    size: 7,
+    size: 6,
     sizeAttenuation: false,
     vertexColors: true,
     transparent: true,
@@ -86,6 +89,8 @@ export class Sphere {
   private frame = 0;
   private isVisible = false;
   private moving: boolean;
+  private wasTurned = false;
+  private size = "";
   private colour = "--accent";
 
   constructor(private readonly stage: HTMLElement) {
@@ -111,7 +116,7 @@ export class Sphere {
   }
 
   /** Show the flow of a map in a colour; null shows the bare sphere. */
-  show(flow: Flow | null, attracts: boolean, colour: string): void {
+  show(flow: Flow | null, colour: string): void {
     this.flow = flow;
     this.colour = colour;
     emptyGroup(this.flowGroup);
@@ -123,24 +128,38 @@ export class Sphere {
     if (flow !== null && fixed !== null) {
       this.drawFlow(flow, colour);
       const isOne = Math.hypot(...difference(onSphere(fixed[0]), onSphere(fixed[1]))) < 1e-3;
-      this.drawFixed(fixed[0], attracts ? "attracts" : "fixed", "full");
-      if (!isOne) this.drawFixed(fixed[1], attracts ? "repels" : "fixed", attracts ? "ring" : "full");
+      this.drawFixed(fixed[0], flow.attracts ? "attracts" : "fixed", "full");
+      if (!isOne) this.drawFixed(fixed[1], flow.attracts ? "repels" : "fixed", flow.attracts ? "ring" : "full");
+      if (!this.wasTurned) this.face(toScene(onSphere(fixed[0])), toScene(onSphere(fixed[1])));
     }
     this.setMoving(this.moving);
   }
 
   recolour(): void {
     this.drawGlobe();
-    this.show(this.flow, this.flowGroup.userData["attracts"] === true, this.colour);
+    this.show(this.flow, this.colour);
   }
 
-  turn(yaw: number, pitch: number): void {
+  /** Look from where both fixed points are seen, as far as that is possible. */
+  private face(attracting: Vector3, repelling: Vector3): void {
+    const between = attracting.clone().add(repelling);
+    if (between.length() < 0.9) {
+      const aside = new Vector3(-0.45, 0.4, 0.8).projectOnPlane(attracting).normalize();
+      between.copy(aside.multiplyScalar(0.87)).addScaledVector(attracting, 0.5);
+    }
+    between.normalize();
+    this.yaw = Math.atan2(between.x, between.z);
+    this.pitch = Math.max(-1, Math.min(1, Math.asin(between.y)));
+  }
+
+  private turn(yaw: number, pitch: number): void {
+    this.wasTurned = true;
     this.yaw += yaw;
     this.pitch = Math.max(-STEEPEST, Math.min(STEEPEST, this.pitch + pitch));
     this.draw();
   }
 
-  zoom(by: number): void {
+  private zoom(by: number): void {
     this.distance = Math.max(NEAREST, Math.min(FARTHEST, this.distance * by));
     this.draw();
   }
@@ -189,8 +208,8 @@ export class Sphere {
     this.seeds = places.map((place) => fromSphere(place));
     this.births = this.seeds.map(() => 0);
     const geometry = new BufferGeometry();
-    geometry.setAttribute("position", new BufferAttribute(new Float32Array(PARTICLES * 3), 3));
-    geometry.setAttribute("color", new BufferAttribute(new Float32Array(PARTICLES * 4), 4));
+    geometry.setAttribute("position", new BufferAttribute(new Float32Array(PARTICLES * TAIL * 3), 3));
+    geometry.setAttribute("color", new BufferAttribute(new Float32Array(PARTICLES * TAIL * 4), 4));
     this.particles = new Points(geometry, this.particleMaterial);
     this.particles.frustumCulled = false;
     this.particles.renderOrder = 3;
@@ -199,7 +218,6 @@ export class Sphere {
   }
 
   private drawFixed(at: Ray, text: string, shape: "full" | "ring"): void {
-    this.flowGroup.userData["attracts"] = text === "attracts" || text === "repels";
     const place = onSphere(at);
     const material = new MeshBasicMaterial({ color: new Color(cssColour("--ink")) });
     const geometry = shape === "full" ? new SphereGeometry(0.045, 20, 14) : new TorusGeometry(0.05, 0.014, 10, 28);
@@ -231,15 +249,17 @@ export class Sphere {
     for (let group = 0; group < GROUPS; group++) {
       const age = this.clock / LIFE_SECONDS + group / GROUPS;
       const life = age % 1;
-      const power = flow.power((life - 0.5) * lifetime);
-      const light = Math.sin(Math.PI * life);
-      for (let number = group; number < PARTICLES; number += GROUPS) {
-        this.rebirth(number, Math.floor(age));
-        const seed = this.seeds[number];
-        if (!seed) continue;
-        const { x, y, z } = toScene(onSphere(moved(power, seed)), 1.012);
-        positions.setXYZ(number, x, y, z);
-        colours.setXYZW(number, colour.r, colour.g, colour.b, light);
+      for (let number = group; number < PARTICLES; number += GROUPS) this.rebirth(number, Math.floor(age));
+      for (let tail = 0; tail < TAIL; tail++) {
+        const power = flow.power((life - 0.5 - tail * TAIL_STEP) * lifetime);
+        const light = Math.sin(Math.PI * life) * (1 - tail / TAIL) ** 2;
+        for (let number = group; number < PARTICLES; number += GROUPS) {
+          const seed = this.seeds[number];
+          if (!seed) continue;
+          const { x, y, z } = toScene(onSphere(moved(power, seed)), 1.012);
+          positions.setXYZ(number * TAIL + tail, x, y, z);
+          colours.setXYZW(number * TAIL + tail, colour.r, colour.g, colour.b, light);
+        }
       }
     }
     positions.needsUpdate = true;
@@ -273,9 +293,12 @@ export class Sphere {
   private render(): void {
     const { clientWidth: width, clientHeight: height } = this.stage;
     if (width === 0 || height === 0) return;
-    this.renderer.setSize(width, height);
-    this.camera.aspect = width / height;
-    this.camera.updateProjectionMatrix();
+    if (this.size !== `${width} ${height}`) {
+      this.size = `${width} ${height}`;
+      this.renderer.setSize(width, height);
+      this.camera.aspect = width / height;
+      this.camera.updateProjectionMatrix();
+    }
     const flat = Math.cos(this.pitch) * this.distance;
     this.camera.position.set(Math.sin(this.yaw) * flat, Math.sin(this.pitch) * this.distance, Math.cos(this.yaw) * flat);
     this.camera.lookAt(0, 0, 0);

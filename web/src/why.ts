@@ -24,8 +24,8 @@ export function drawExplanation(found: Explanation, hasGeometry: boolean): Child
     h(
       "p",
       { class: "hint" },
-      `As the tail ${tail.label} is ${place(tails.rank)} of ${count(tails.candidates)}, as the head ${head.label} is ` +
-        `${place(heads.rank)} of ${count(heads.candidates)}. Score ${decimal(found.score)}.`,
+      `${tail.label} ranks ${place(tails.rank)} of ${plural(tails.candidates, "tail")}, ${head.label} ` +
+        `${place(heads.rank)} of ${plural(heads.candidates, "head")}. Score ${decimal(found.score)}.`,
     ),
     h("h4", {}, "Known facts like it"),
     ...drawAnalogies(found),
@@ -36,7 +36,8 @@ export function drawExplanation(found: Explanation, hasGeometry: boolean): Child
   ];
 }
 
-const place = (rank: number): string => `no. ${Number.isInteger(rank) ? count(rank) : rank.toFixed(1)}`;
+/** A rank; ties share the middle of theirs. */
+const place = (rank: number): string => (Number.isInteger(rank) ? count(rank) : rank.toFixed(1));
 
 function drawAnalogies(found: Explanation): Child[] {
   if (found.analogies.length === 0) return [h("p", { class: "none" }, "No known fact of this relation resembles it.")];
@@ -44,12 +45,12 @@ function drawAnalogies(found: Explanation): Child[] {
 }
 
 function analogySentence(analogy: Analogy, { head, relation, tail }: Explanation): Child[] {
-  const like = (other: Named, mine: Named, similarity: number): Child =>
-    other.id === mine.id ? null : h("span", { class: "like" }, ` (${percent(similarity)} like ${mine.label})`);
+  const like = (other: Named, mine: Named, similarity: number): string[] =>
+    other.id === mine.id ? [] : [`${other.label} is ${percent(similarity)} like ${mine.label}`];
+  const likeness = [...like(analogy.head, head, analogy.head_similarity), ...like(analogy.tail, tail, analogy.tail_similarity)];
   return [
     h("span", { class: "sentence" }, entityLink(analogy.head), arrow(relation), entityLink(analogy.tail)),
-    like(analogy.head, head, analogy.head_similarity),
-    like(analogy.tail, tail, analogy.tail_similarity),
+    h("p", { class: "hint" }, `${likeness.join(", ")}.`),
   ];
 }
 
