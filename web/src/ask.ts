@@ -26,10 +26,17 @@ export class AskView {
     this.run = run;
     const whole = asked(state);
     if (whole !== null) {
-      const load = (signal: AbortSignal): Promise<Reply> => ask(whole, state, run.name, signal);
-      void this.answers.show(questionKey(state, run.name), load, (reply) => this.drawAnswers(reply, run), (problem) => {
-        return remedies(problem, this.question.isRelation(whole.relation) ? "entity" : "relation");
-      });
+      let misnamed: "entity" | "relation" = "entity";
+      const load = async (signal: AbortSignal): Promise<Reply> => {
+        try {
+          return await ask(whole, state, run.name, signal);
+        } catch (error) {
+          if (!(await this.question.isRelation(whole.relation))) misnamed = "relation";
+          throw error;
+        }
+      };
+      const draw = (reply: Reply): Child[] => this.drawAnswers(reply, run);
+      void this.answers.show(questionKey(state, run.name), load, draw, (problem) => remedies(problem, misnamed));
     } else if (state.entity !== null) {
       this.answers.place(`entity ${state.entity}`, () => [
         notice("Choose a relation", "Then the most likely answers stand here. Questions that suit the entity are beside."),

@@ -36,7 +36,7 @@ class Page {
     this.showView(state.view);
     document.title = [state.entity, state.relation, TITLES[state.view], "fivestar"].filter(Boolean).join(" · ");
     this.question.update(state);
-    this.question.useRun(run).catch(() => undefined); // the views say what is wrong
+    this.question.useRun(run);
     this.about.update(run);
     if (state.view === "ask") this.ask.update(state, run);
     if (state.view === "geometry") this.geometry.update(state, run);

@@ -67,7 +67,7 @@ function unexpected(error: unknown): Problem {
 }
 
 export function notice(title: string, text: Child, ...more: Child[]): HTMLElement {
-  return h("div", { class: "notice" }, h("h3", {}, title), h("p", {}, text), ...more);
+  return h("div", { class: "notice" }, h("h2", {}, title), h("p", {}, text), ...more);
 }
 
 function problemNotice(problem: Problem, again: () => void, actions: Child[]): HTMLElement {

@@ -21,7 +21,8 @@ export class Question {
   /** Where views put choices of their own. */
   readonly options = h("div", { class: "options for-question" });
   private relations: Relation[] = [];
-  private relationsOf: string | null = null;
+  private loadedFor: string | null = null;
+  private loading: Promise<void> = Promise.resolve();
   private labels = new Map<string, string>();
 
   constructor(form: HTMLElement) {
@@ -40,7 +41,10 @@ export class Question {
       label: "Relation",
       placeholder: "Choose a relation …",
       debounce: 0,
-      find: async (text) => this.matchingRelations(text),
+      find: async (text) => {
+        await this.loading;
+        return this.matchingRelations(text);
+      },
       choose: (option) => go({ relation: option.id, dim: null }),
     });
     this.relation.element.classList.add("for-relation");
@@ -66,10 +70,18 @@ export class Question {
     this.update(current());
   }
 
-  /** The relations of a run, for the choice; the most used first. */
-  async useRun(run: RunInfo): Promise<void> {
-    if (run.name === this.relationsOf) return;
-    this.relationsOf = run.name;
+  /** Offer the relations and types of a run. */
+  useRun(run: RunInfo): void {
+    if (run.name === this.loadedFor) return;
+    this.loadedFor = run.name;
+    this.loading = this.load(run);
+    // The views say what is wrong, and the list when it is opened; the next change tries again.
+    this.loading.catch(() => {
+      this.loadedFor = null;
+    });
+  }
+
+  private async load(run: RunInfo): Promise<void> {
     const types = run.types ? get<{ types: { id: string; entities: number }[] }>("/api/types", { run: run.name }) : null;
     const { relations } = await get<{ relations: Relation[] }>("/api/relations", { run: run.name });
     this.relations = relations;
@@ -80,20 +92,14 @@ export class Question {
     this.update(current());
   }
 
-  focus(): void {
-    this.entity.input.focus();
-  }
-
-  isRelation(id: string): boolean {
+  /** Whether a name is that of a relation; waits for their list. */
+  async isRelation(id: string): Promise<boolean> {
+    await this.loading.catch(() => undefined);
     return this.relations.some((relation) => relation.id === id);
   }
 
   relationNamed(id: string): Named {
     return this.relations.find((relation) => relation.id === id) ?? { id, label: id };
-  }
-
-  get mostUsedRelation(): string | null {
-    return this.relations[0]?.id ?? null;
   }
 
   update(state: State): void {

@@ -60,10 +60,11 @@ export class Combobox {
     this.element = h("div", { class: "combobox" }, h("label", { for: inputId }, settings.label), this.input, this.popup);
   }
 
-  /** Show what is chosen. */
+  /** Show what is chosen, unless somebody is typing something else. */
   set(label: string): void {
+    const isTyping = document.activeElement === this.input && this.input.value !== this.chosen;
     this.chosen = label;
-    if (document.activeElement !== this.input || !this.isOpen) this.input.value = label;
+    if (!isTyping) this.input.value = label;
   }
 
   private get isOpen(): boolean {
