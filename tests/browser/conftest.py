@@ -48,7 +48,7 @@ def missing():
         return "the Python package playwright is not installed"
     if browser_path() is None:
         return f"no browser: none of {', '.join(BROWSERS)} is on the PATH; set FIVESTAR_BROWSER"
-    if not BUILT.is_file():
+    if not BUILT.is_file() or not AXE.is_file():
         return "the page is not built: make web"
     return None
 

@@ -148,6 +148,13 @@ def test_an_unknown_name_offers_the_nearest(visiting, address):
     expect(answers(visit.page)).to_have_count(10)
 
 
+def test_an_unknown_relation_offers_the_nearest(visiting, address):
+    visit = visiting(address)
+    visit.open("entity=Lyon&relation=in_countri")
+    visit.page.get_by_role("button", name="in_country", exact=True).click()
+    expect(answers(visit.page)).to_have_count(10)
+
+
 def test_an_error_of_the_server_can_be_tried_again(visiting, address):
     visit = visiting(address)
     problem = {
