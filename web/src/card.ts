@@ -7,6 +7,7 @@ import { decimal, plural } from "./text";
 
 const FACTS_SHOWN = 6;
 const QUESTIONS_SHOWN = 6;
+const TYPES_SHOWN = 8;
 
 export interface Known {
   card: EntityCard;
@@ -26,7 +27,7 @@ export function drawCard({ card, neighbours }: Known): Child[] {
   const unseen = card.facts - card.some.length;
   return [
     h("h3", {}, card.label, " ", idNote(card)),
-    card.types.length > 0 && h("p", { class: "types" }, ...card.types.map((type) => h("span", { class: "type" }, type))),
+    types(card.types),
     card.description !== null && h("p", {}, card.description),
     questions(card),
     h("h4", {}, plural(card.facts, "known fact")),
@@ -36,6 +37,13 @@ export function drawCard({ card, neighbours }: Known): Child[] {
     h("h4", {}, "Similar"),
     h("ul", { class: "similar" }, ...neighbours.map(({ entity, similarity }) => h("li", {}, entityLink(entity), h("span", { class: "figure" }, decimal(similarity))))),
   ];
+}
+
+function types(all: string[]): Child {
+  if (all.length === 0) return null;
+  const more = all.length - TYPES_SHOWN;
+  const rest = more > 0 && h("span", { class: "hint", title: all.slice(TYPES_SHOWN).join(", ") }, `and ${plural(more, "more type")}`);
+  return h("p", { class: "types" }, ...all.slice(0, TYPES_SHOWN).map((type) => h("span", { class: "type" }, type)), rest);
 }
 
 function factList(facts: Fact[]): HTMLElement {

@@ -66,8 +66,8 @@ export class CompareView {
     const columns = h(
       "div",
       { class: "columns" },
-      column(run, outcomes[0], second, state),
-      column(other, outcomes[1], first, state),
+      column(run, outcomes[0], outcomes[1].reply, state),
+      column(other, outcomes[1], outcomes[0].reply, state),
     );
     pairUp(columns);
     return [
@@ -86,11 +86,11 @@ async function outcome(reply: Promise<Reply>): Promise<Outcome> {
   }
 }
 
-function column(run: RunInfo, { reply, error }: Outcome, others: readonly Answer[], state: State): HTMLElement {
+function column(run: RunInfo, { reply, error }: Outcome, others: Reply | null, state: State): HTMLElement {
   const mrr = run.metrics?.mrr;
   const about = `${run.model}, ${plural(run.dim, "dimension")}` + (typeof mrr === "number" ? `, MRR ${decimal(mrr, 3)}` : "");
   const answers = reply?.answers ?? [];
-  const rows = answers.map((answer) => answerRow(answer, answers, state, shift(answer, others, state.top)));
+  const rows = answers.map((answer) => answerRow(answer, answers, state, others && shift(answer, others.answers, state.top)));
   const body = error ? notice("No answer", error.message) : rows.length === 0 ? noAnswers(state) : h("ol", { class: "answers" }, ...rows);
   return h("section", { class: "column", "aria-label": run.name }, h("h3", {}, run.name), h("p", { class: "hint" }, about), body);
 }

@@ -2,6 +2,7 @@
 import type { Fact, Named } from "./api";
 import { h } from "./dom";
 import { href, type Side } from "./state";
+import { shortName } from "./text";
 
 /** A relation as an arrow between two things; backwards if it is walked against its direction. */
 export function arrow(relation: Named, backwards = false): HTMLElement {
@@ -9,7 +10,7 @@ export function arrow(relation: Named, backwards = false): HTMLElement {
     "span",
     { class: backwards ? "arrow backwards" : "arrow", title: relation.id },
     backwards && h("span", { class: "visually-hidden" }, "backwards along "),
-    h("span", { class: "arrow-name" }, relation.label),
+    h("span", { class: "arrow-name" }, shortName(relation.label)),
   );
 }
 

@@ -15,6 +15,16 @@ export function percent(share: number): string {
   return `${value.toFixed(value < 10 || (value > 99 && value < 100) ? 1 : 0)} %`;
 }
 
+const LONG_NAME = 30;
+
+/** The end of a long name: of paths and web addresses it is what tells them apart. */
+export function shortName(name: string): string {
+  if (name.length <= LONG_NAME) return name;
+  const end = name.slice(-LONG_NAME);
+  const cut = end.search(/[/#]/);
+  return `…${cut < 0 ? end : end.slice(cut)}`;
+}
+
 /** With a true minus sign. */
 export const signed = (text: string): string => text.replace("-", "−");
 export const decimal = (n: number, digits = 2): string => signed(n.toFixed(digits));

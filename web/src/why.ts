@@ -3,7 +3,7 @@ import { type Analogy, type Contribution, type Explanation, get, type Named, typ
 import { type Child, h } from "./dom";
 import { arrow, badge, bar, entityLink } from "./parts";
 import { href, type State } from "./state";
-import { count, decimal, percent, plural, signed } from "./text";
+import { count, decimal, percent, plural, shortName, signed } from "./text";
 
 /** The three names of the fact in question. */
 export function factOf(state: State, answer: string): Record<"head" | "relation" | "tail", string> | null {
@@ -77,7 +77,7 @@ function pathText({ count: paths, confidence, pairs, supported, exact }: PathKin
   const many = `${plural(paths, "path")} of this kind`;
   if (confidence === null) return `${many}.`;
   const seen = exact ? `${count(supported)} of ${count(pairs)}` : `${count(supported)} of ${count(pairs)} sampled`;
-  return `${many}. Of pairs joined so, ${percent(confidence)} are joined by ${relation.label} (${seen}).`;
+  return `${many}. Of pairs joined so, ${percent(confidence)} are joined by ${shortName(relation.label)} (${seen}).`;
 }
 
 function drawDimensions({ dimensions, relation }: Explanation, hasGeometry: boolean): Child[] {
