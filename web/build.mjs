@@ -37,10 +37,19 @@ await build({
 });
 
 for (const name of ["index.html", "docs.html", "icon.svg"]) cpSync(source(name), join(out, name));
-cpSync(installed("@fontsource/newsreader/files/newsreader-latin-500-normal.woff2"), join(out, "newsreader.woff2"));
+cpSync(
+  installed("@fontsource/newsreader/files/newsreader-latin-500-normal.woff2"),
+  join(out, "newsreader.woff2"),
+);
 cpSync(installed("@fontsource/newsreader/LICENSE"), join(out, "newsreader.LICENSE.txt"));
 cpSync(installed("three/LICENSE"), join(out, "three.LICENSE.txt"));
-for (const name of ["swagger-ui-bundle.js", "swagger-ui-bundle.js.LICENSE.txt", "swagger-ui.css", "LICENSE", "NOTICE"]) {
+for (const name of [
+  "swagger-ui-bundle.js",
+  "swagger-ui-bundle.js.LICENSE.txt",
+  "swagger-ui.css",
+  "LICENSE",
+  "NOTICE",
+]) {
   cpSync(installed(`swagger-ui-dist/${name}`), join(out, "swagger", name));
 }
 

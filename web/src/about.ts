@@ -24,7 +24,11 @@ export class About {
   private load(): void {
     const { run } = this;
     if (run === null || !this.details.open) return;
-    void this.panel.show(run.name, (signal) => get<GraphStatistics>("/api/graph", { run: run.name }, signal), (graph) => draw(graph, run));
+    void this.panel.show(
+      run.name,
+      (signal) => get<GraphStatistics>("/api/graph", { run: run.name }, signal),
+      (graph) => draw(graph, run),
+    );
   }
 }
 
@@ -37,10 +41,18 @@ function draw(graph: GraphStatistics, run: RunInfo): Child[] {
     h(
       "dl",
       {},
-      ...row("Model", `${run.model}, ${plural(run.dim, "dimension")}${typeof mrr === "number" ? `, MRR ${decimal(mrr, 3)}` : ""}`),
+      ...row(
+        "Model",
+        `${run.model}, ${plural(run.dim, "dimension")}${typeof mrr === "number" ? `, MRR ${decimal(mrr, 3)}` : ""}`,
+      ),
       ...row("Probabilities", run.calibrated ? "calibrated" : "none: the run is not calibrated"),
       ...row("Facts", splits.map(([name, { triples }]) => `${name} ${count(triples ?? 0)}`).join(", ")),
-      ...row("Facts of an entity", degrees ? `median ${count(degrees["p50"] ?? 0)}, mean ${decimal(degrees["mean"] ?? 0, 1)}, most ${count(degrees["p100"] ?? 0)}` : ""),
+      ...row(
+        "Facts of an entity",
+        degrees
+          ? `median ${count(degrees["p50"] ?? 0)}, mean ${decimal(degrees["mean"] ?? 0, 1)}, most ${count(degrees["p100"] ?? 0)}`
+          : "",
+      ),
       ...row("Relations", categories.map(([name, many]) => `${name}: ${count(many)}`).join(", ")),
     ),
   ];

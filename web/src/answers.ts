@@ -6,14 +6,16 @@ import { notice } from "./panel";
 import { href, type Side, type State } from "./state";
 import { decimal, percent } from "./text";
 
-export interface Asked {
+interface Asked {
   entity: string;
   relation: string;
 }
 
 /** The state's question, if it is a whole one. */
 export function asked(state: State): Asked | null {
-  return state.entity === null || state.relation === null ? null : { entity: state.entity, relation: state.relation };
+  return state.entity === null || state.relation === null
+    ? null
+    : { entity: state.entity, relation: state.relation };
 }
 
 /** All that a list of answers depends on. */
@@ -21,7 +23,12 @@ export function questionKey(state: State, run: string): string {
   return JSON.stringify([run, state.entity, state.relation, state.side, state.which, state.top, state.type]);
 }
 
-export function ask({ entity, relation }: Asked, state: State, run: string, signal: AbortSignal): Promise<Reply> {
+export function ask(
+  { entity, relation }: Asked,
+  state: State,
+  run: string,
+  signal: AbortSignal,
+): Promise<Reply> {
   const end = state.side === "tails" ? { head: entity } : { tail: entity };
   const types = state.type === null ? [] : [state.type];
   const body = { run, ...end, relation, top: state.top, which: state.which, types };
@@ -33,10 +40,10 @@ export function subject({ question }: Reply, side: Side): Named | null {
   return side === "tails" ? question.head : question.tail;
 }
 
-export const opposite = (side: Side): Side => (side === "tails" ? "heads" : "tails");
+const opposite = (side: Side): Side => (side === "tails" ? "heads" : "tails");
 
 /** How long each bar is: the probability, or where the score lies between the listed ones. */
-export function barShare(answer: Answer, answers: readonly Answer[]): number {
+function barShare(answer: Answer, answers: readonly Answer[]): number {
   if (answer.probability !== null) return answer.probability;
   const scores = answers.map(({ score }) => score);
   const [low, high] = [Math.min(...scores), Math.max(...scores)];
@@ -50,12 +57,17 @@ export function figure(answer: Answer): HTMLElement {
 }
 
 /** An answer leads to the question that has it on the other side of the same relation. */
-export function answerLink(answer: Answer, state: State): HTMLElement {
+function answerLink(answer: Answer, state: State): HTMLElement {
   const link = href({ view: "ask", entity: answer.id, side: opposite(state.side), which: "all", type: null });
   return h("a", { class: "answer-name", href: link }, answer.label);
 }
 
-export function answerRow(answer: Answer, answers: readonly Answer[], state: State, ...more: Child[]): HTMLLIElement {
+export function answerRow(
+  answer: Answer,
+  answers: readonly Answer[],
+  state: State,
+  ...more: Child[]
+): HTMLLIElement {
   return h(
     "li",
     { class: "answer", "data-id": answer.id },
@@ -70,9 +82,16 @@ export function answerRow(answer: Answer, answers: readonly Answer[], state: Sta
 export function noAnswers(state: State): HTMLElement {
   const kind = state.which === "all" ? "answers" : `${state.which} answers`;
   const reset = h("a", { class: "button", href: href({ which: "all", type: null }) }, "Show all answers");
-  return notice(`No ${kind}`, "Nothing fits what was asked for.", (state.which !== "all" || state.type !== null) && h("div", { class: "row" }, reset));
+  return notice(
+    `No ${kind}`,
+    "Nothing fits what was asked for.",
+    (state.which !== "all" || state.type !== null) && h("div", { class: "row" }, reset),
+  );
 }
 
 export function uncalibratedNote(run: RunInfo | undefined): Child {
-  return run?.calibrated === false && h("p", { class: "hint" }, "This run is not calibrated: bars compare scores, they are no probabilities.");
+  return (
+    run?.calibrated === false &&
+    h("p", { class: "hint" }, "This run is not calibrated: bars compare scores, they are no probabilities.")
+  );
 }

@@ -90,11 +90,18 @@ export interface Explanation extends Fact {
   facts_of_relation: number;
   analogies: Analogy[];
   paths: { kinds: PathKind[]; kinds_found: number; kinds_tried: number; complete: boolean };
-  dimensions: { largest: Contribution[]; dimensions: number; gains: number; losses: number; biases: number } | null;
+  dimensions: {
+    largest: Contribution[];
+    dimensions: number;
+    gains: number;
+    losses: number;
+    biases: number;
+  } | null;
 }
 
-export type Kind = "identity" | "parabolic" | "elliptic" | "circular" | "hyperbolic" | "loxodromic" | "degenerate";
-export type Pair = [number, number];
+export type Kind =
+  "identity" | "parabolic" | "elliptic" | "circular" | "hyperbolic" | "loxodromic" | "degenerate";
+type Pair = [number, number];
 
 export interface DimensionMap {
   dimension: number;
@@ -190,23 +197,42 @@ async function request<T>(url: string, init: RequestInit, signal?: AbortSignal):
   }
 }
 
-async function send(url: string, init: RequestInit, token: string | null, signal?: AbortSignal): Promise<Response> {
+async function send(
+  url: string,
+  init: RequestInit,
+  token: string | null,
+  signal?: AbortSignal,
+): Promise<Response> {
   const headers = new Headers(init.headers);
   if (token !== null) headers.set("Authorization", `Bearer ${token}`);
   try {
     return await fetch(url, { ...init, headers, ...(signal && { signal }) });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Problem("unreachable", "The server does not answer", "Is fivestar serve still running? Try again when it is.");
+    throw new Problem(
+      "unreachable",
+      "The server does not answer",
+      "Is fivestar serve still running? Try again when it is.",
+    );
   }
 }
 
 async function problemOf(response: Response): Promise<Problem> {
   try {
     const body = await response.json();
-    return new Problem(body.code ?? "internal", body.title ?? "Error", body.detail ?? "", body.nearest, body.candidates);
+    return new Problem(
+      body.code ?? "internal",
+      body.title ?? "Error",
+      body.detail ?? "",
+      body.nearest,
+      body.candidates,
+    );
   } catch {
-    return new Problem("internal", `Error ${response.status}`, "The server sent something that is no answer.");
+    return new Problem(
+      "internal",
+      `Error ${response.status}`,
+      "The server sent something that is no answer.",
+    );
   }
 }
 

@@ -36,13 +36,22 @@ export class AskView {
         }
       };
       const draw = (reply: Reply): Child[] => this.drawAnswers(reply, run);
-      void this.answers.show(questionKey(state, run.name), load, draw, (problem) => remedies(problem, misnamed));
+      void this.answers.show(questionKey(state, run.name), load, draw, (problem) =>
+        remedies(problem, misnamed),
+      );
     } else if (state.entity !== null) {
       this.answers.place(`entity ${state.entity}`, () => [
-        notice("Choose a relation", "Then the most likely answers stand here. Questions that suit the entity are beside."),
+        notice(
+          "Choose a relation",
+          "Then the most likely answers stand here. Questions that suit the entity are beside.",
+        ),
       ]);
     } else {
-      void this.answers.show(`welcome ${run.name}`, (signal) => examples(run, signal), (found) => welcome(run, found));
+      void this.answers.show(
+        `welcome ${run.name}`,
+        (signal) => examples(run, signal),
+        (found) => welcome(run, found),
+      );
     }
     this.updateCard(state, run);
     this.updateWhy(state, run);
@@ -74,13 +83,17 @@ export class AskView {
     if (entity === null || relation === null) return [];
     this.question.learn(entity);
     const found = reply.answers;
-    announce(found.length === 0 ? "No answers" : `${plural(found.length, "answer")}. First: ${found[0]?.label}`);
+    announce(
+      found.length === 0 ? "No answers" : `${plural(found.length, "answer")}. First: ${found[0]?.label}`,
+    );
     // The list is drawn before the panel takes it in: the reasons find their place after that.
     queueMicrotask(() => this.placeWhy(current().why));
     return [
       h("h2", { class: "asked" }, sentence(entity, relation, state.side)),
       uncalibratedNote(run),
-      found.length === 0 ? noAnswers(state) : h("ol", { class: "answers" }, ...found.map((answer) => this.row(answer, found, state))),
+      found.length === 0
+        ? noAnswers(state)
+        : h("ol", { class: "answers" }, ...found.map((answer) => this.row(answer, found, state))),
     ];
   }
 
@@ -142,7 +155,8 @@ export class AskView {
 
 /** What to do about a name that was not understood: those it may stand for. */
 export function remedies(problem: Problem, field: "entity" | "relation"): Child[] {
-  const choices = problem.candidates.length > 0 ? problem.candidates : problem.nearest.map((id) => ({ id, label: id }));
+  const choices =
+    problem.candidates.length > 0 ? problem.candidates : problem.nearest.map((id) => ({ id, label: id }));
   return choices.map(({ id, label }) => {
     const text = id === label ? label : `${label} (${id})`;
     return h("button", { type: "button", class: "button", onclick: () => go({ [field]: id }) }, text);
@@ -151,8 +165,14 @@ export function remedies(problem: Problem, field: "entity" | "relation"): Child[
 
 /** Some entities with many facts, to begin with. */
 async function examples(run: RunInfo, signal: AbortSignal): Promise<EntityCard[]> {
-  const { entities } = await get<{ entities: Entity[] }>("/api/entities", { run: run.name, q: "", limit: 6 }, signal);
-  return Promise.all(entities.map(({ id }) => get<EntityCard>("/api/entity", { run: run.name, name: id }, signal)));
+  const { entities } = await get<{ entities: Entity[] }>(
+    "/api/entities",
+    { run: run.name, q: "", limit: 6 },
+    signal,
+  );
+  return Promise.all(
+    entities.map(({ id }) => get<EntityCard>("/api/entity", { run: run.name, name: id }, signal)),
+  );
 }
 
 function welcome(run: RunInfo, cards: EntityCard[]): Child[] {
@@ -169,7 +189,11 @@ function welcome(run: RunInfo, cards: EntityCard[]): Child[] {
       "div",
       { class: "welcome" },
       h("h2", {}, "What is missing from the graph?"),
-      h("p", {}, `The graph “${run.graph}” has ${plural(run.entities, "entity", "entities")} and ${plural(run.facts, "fact")}. Ask for one end of a fact, and the trained model ranks the answers: those it knows, and those it thinks are missing.`),
+      h(
+        "p",
+        {},
+        `The graph “${run.graph}” has ${plural(run.entities, "entity", "entities")} and ${plural(run.facts, "fact")}. Ask for one end of a fact, and the trained model ranks the answers: those it knows, and those it thinks are missing.`,
+      ),
       links.length > 0 && h("p", { class: "hint" }, "For example"),
       h("ul", { class: "questions large" }, ...links),
     ),

@@ -32,25 +32,43 @@ export function drawCard({ card, neighbours }: Known): Child[] {
     questions(card),
     h("h4", {}, plural(card.facts, "known fact")),
     factList(first),
-    rest.length > 0 && h("details", {}, h("summary", {}, `${plural(rest.length, "more fact")}`), factList(rest)),
+    rest.length > 0 &&
+      h("details", {}, h("summary", {}, `${plural(rest.length, "more fact")}`), factList(rest)),
     unseen > 0 && h("p", { class: "hint" }, `… and ${plural(unseen, "fact")} not listed here.`),
     h("h4", {}, "Similar"),
-    h("ul", { class: "similar" }, ...neighbours.map(({ entity, similarity }) => h("li", {}, entityLink(entity), h("span", { class: "figure" }, decimal(similarity))))),
+    h(
+      "ul",
+      { class: "similar" },
+      ...neighbours.map(({ entity, similarity }) =>
+        h("li", {}, entityLink(entity), h("span", { class: "figure" }, decimal(similarity))),
+      ),
+    ),
   ];
 }
 
 function types(all: string[]): Child {
   if (all.length === 0) return null;
   const more = all.length - TYPES_SHOWN;
-  const rest = more > 0 && h("span", { class: "hint", title: all.slice(TYPES_SHOWN).join(", ") }, `and ${plural(more, "more type")}`);
-  return h("p", { class: "types" }, ...all.slice(0, TYPES_SHOWN).map((type) => h("span", { class: "type" }, type)), rest);
+  const rest =
+    more > 0 &&
+    h(
+      "span",
+      { class: "hint", title: all.slice(TYPES_SHOWN).join(", ") },
+      `and ${plural(more, "more type")}`,
+    );
+  return h(
+    "p",
+    { class: "types" },
+    ...all.slice(0, TYPES_SHOWN).map((type) => h("span", { class: "type" }, type)),
+    rest,
+  );
 }
 
 function factList(facts: Fact[]): HTMLElement {
   return h("ul", { class: "facts" }, ...facts.map((fact) => h("li", {}, factLine(fact))));
 }
 
-export interface Suited {
+interface Suited {
   relation: Named;
   side: Side;
 }
@@ -77,6 +95,13 @@ function questions(card: EntityCard): Child {
 }
 
 export function questionLink(entity: Named, { relation, side }: Suited): HTMLElement {
-  const link = href({ view: "ask", entity: entity.id, relation: relation.id, side, which: "all", type: null });
+  const link = href({
+    view: "ask",
+    entity: entity.id,
+    relation: relation.id,
+    side,
+    which: "all",
+    type: null,
+  });
   return h("a", { class: "question-link", href: link }, sentence(entity, relation, side));
 }

@@ -56,7 +56,13 @@ export class DimensionPicker {
       if (many === 0) return [];
       const button = h(
         "button",
-        { type: "button", class: "legend-item", "aria-pressed": "true", title: MEANINGS[kind], onclick: () => this.toggle(kind, button) },
+        {
+          type: "button",
+          class: "legend-item",
+          "aria-pressed": "true",
+          title: MEANINGS[kind],
+          onclick: () => this.toggle(kind, button),
+        },
         h("span", { class: `swatch kind-${kind}`, "aria-hidden": "true" }, LETTERS[kind]),
         `${kind} `,
         h("span", { class: "figure" }, String(many)),
@@ -70,14 +76,21 @@ export class DimensionPicker {
   private toggle(kind: Kind, button: HTMLElement): void {
     if (!this.hidden.delete(kind)) this.hidden.add(kind);
     button.setAttribute("aria-pressed", String(!this.hidden.has(kind)));
-    for (const [row, one] of this.dimensions.entries()) this.buttons[row]?.toggleAttribute("hidden", this.hidden.has(one.kind));
+    for (const [row, one] of this.dimensions.entries())
+      this.buttons[row]?.toggleAttribute("hidden", this.hidden.has(one.kind));
   }
 
   private key(event: KeyboardEvent): void {
     const shown = this.buttons.filter((button) => !button.hidden);
     const at = shown.findIndex((button) => button === document.activeElement);
-    const step = { ArrowRight: 1, ArrowDown: this.columns(shown), ArrowLeft: -1, ArrowUp: -this.columns(shown) }[event.key];
-    const target = event.key === "Home" ? 0 : event.key === "End" ? shown.length - 1 : step === undefined ? -1 : at + step;
+    const step = {
+      ArrowRight: 1,
+      ArrowDown: this.columns(shown),
+      ArrowLeft: -1,
+      ArrowUp: -this.columns(shown),
+    }[event.key];
+    const target =
+      event.key === "Home" ? 0 : event.key === "End" ? shown.length - 1 : step === undefined ? -1 : at + step;
     if (at < 0 || (target < 0 && step === undefined)) return;
     event.preventDefault();
     const next = shown[Math.max(0, Math.min(shown.length - 1, target))];

@@ -22,7 +22,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 }
 
 export function present(children: readonly Child[]): (Node | string)[] {
-  return children.filter((child): child is Node | string => child !== null && child !== false && child !== undefined);
+  return children.filter(
+    (child): child is Node | string => child !== null && child !== false && child !== undefined,
+  );
 }
 
 export function byId<T extends HTMLElement = HTMLElement>(id: string): T {

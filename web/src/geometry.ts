@@ -21,10 +21,19 @@ export class GeometryView {
     role: "application",
     "aria-label": "Riemann sphere. Arrow keys turn it, plus and minus zoom.",
   });
-  private readonly planeCanvas = h("canvas", { class: "plane", role: "img", "aria-label": "A grid of the plane, and its image under the map" });
+  private readonly planeCanvas = h("canvas", {
+    class: "plane",
+    role: "img",
+    "aria-label": "A grid of the plane, and its image under the map",
+  });
   private readonly plane = new Plane(this.planeCanvas);
   private readonly facts = h("div", { class: "map-facts" });
-  private readonly pause = h("button", { type: "button", class: "button small", hidden: true, onclick: () => this.togglePause() });
+  private readonly pause = h("button", {
+    type: "button",
+    class: "button small",
+    hidden: true,
+    onclick: () => this.togglePause(),
+  });
   private sphere: Sphere | null = null;
   private geometry: Geometry | null = null;
   private picker: DimensionPicker | null = null;
@@ -40,7 +49,12 @@ export class GeometryView {
     if (!run.geometry) {
       this.panel.place(`none ${run.name}`, () => [noGeometry(run)]);
     } else if (state.relation === null) {
-      this.panel.place("no relation", () => [notice("Choose a relation", "Each of its dimensions is a map of the sphere to itself, and can be seen here.")]);
+      this.panel.place("no relation", () => [
+        notice(
+          "Choose a relation",
+          "Each of its dimensions is a map of the sphere to itself, and can be seen here.",
+        ),
+      ]);
     } else {
       const relation = state.relation;
       void this.panel.show(
@@ -72,19 +86,44 @@ export class GeometryView {
       h(
         "h2",
         {},
-        h("span", { class: "sentence" }, h("span", { class: "thing" }, "z"), arrow(geometry.relation), h("span", { class: "thing" }, "(a z + b) / (c z + d)")),
+        h(
+          "span",
+          { class: "sentence" },
+          h("span", { class: "thing" }, "z"),
+          arrow(geometry.relation),
+          h("span", { class: "thing" }, "(a z + b) / (c z + d)"),
+        ),
       ),
-      h("p", { class: "hint" }, `${plural(geometry.facts, "fact")}. One map for each of ${plural(geometry.dimensions.length, "dimension")}: ${shares(geometry)}.`),
+      h(
+        "p",
+        { class: "hint" },
+        `${plural(geometry.facts, "fact")}. One map for each of ${plural(geometry.dimensions.length, "dimension")}: ${shares(geometry)}.`,
+      ),
       h("section", { class: "picker", "aria-label": "Dimensions" }, ...this.picker.draw()),
       h(
         "div",
         { class: "scenes" },
-        h("figure", {}, this.stage, h("figcaption", {}, "The sphere: 0 in the south, ∞ in the north. Drag or use the arrow keys.", this.pause)),
+        h(
+          "figure",
+          {},
+          this.stage,
+          h(
+            "figcaption",
+            {},
+            "The sphere: 0 in the south, ∞ in the north. Drag or use the arrow keys.",
+            this.pause,
+          ),
+        ),
         h(
           "figure",
           {},
           this.planeCanvas,
-          h("figcaption", { class: "slider" }, h("label", { for: "progress" }, "How much of the map is done"), progress),
+          h(
+            "figcaption",
+            { class: "slider" },
+            h("label", { for: "progress" }, "How much of the map is done"),
+            progress,
+          ),
         ),
       ),
       this.facts,
@@ -118,7 +157,12 @@ export class GeometryView {
       this.labelPause();
       this.select(current().dim);
     } catch {
-      this.stage.replaceChildren(notice("No sphere here", "This browser shows no 3-D graphics (WebGL). The plane beside shows the same map."));
+      this.stage.replaceChildren(
+        notice(
+          "No sphere here",
+          "This browser shows no 3-D graphics (WebGL). The plane beside shows the same map.",
+        ),
+      );
       this.stage.removeAttribute("tabindex");
       this.stage.setAttribute("role", "group");
       this.stage.setAttribute("aria-label", "Riemann sphere");
@@ -137,24 +181,54 @@ export class GeometryView {
 
 function shares(geometry: Geometry): string {
   const found = Object.entries(geometry.kinds).filter(([, share]) => share > 0);
-  return found.sort(([, p], [, q]) => q - p).map(([kind, share]) => `${percent(share)} ${kind}`).join(", ");
+  return found
+    .sort(([, p], [, q]) => q - p)
+    .map(([kind, share]) => `${percent(share)} ${kind}`)
+    .join(", ");
 }
 
-function drawFacts({ dimension, kind, matrix, steadiness }: DimensionMap, flow: Flow | null, dimensions: number): Child[] & Node[] {
-  const fixed = kind === "identity" || kind === "degenerate" ? [] : (flow?.fixedPoints ?? []).map((at) => pointText(point(at)));
+function drawFacts(
+  { dimension, kind, matrix, steadiness }: DimensionMap,
+  flow: Flow | null,
+  dimensions: number,
+): Child[] & Node[] {
+  const fixed =
+    kind === "identity" || kind === "degenerate"
+      ? []
+      : (flow?.fixedPoints ?? []).map((at) => pointText(point(at)));
   const [end, start] = fixed;
-  const points = fixed.length === 0 ? "–" : flow?.attracts ? `${end} attracts, ${start} repels` : end === start ? `${end}, twice` : `${end} and ${start}`;
+  const points =
+    fixed.length === 0
+      ? "–"
+      : flow?.attracts
+        ? `${end} attracts, ${start} repels`
+        : end === start
+          ? `${end}, twice`
+          : `${end} and ${start}`;
   const names = ["a", "b", "c", "d"] as const;
   return [
-    h("h3", {}, `Dimension ${dimension}`, h("span", { class: "of" }, ` of ${dimensions}`), " ", h("span", { class: `kind kind-${kind}` }, kind)),
+    h(
+      "h3",
+      {},
+      `Dimension ${dimension}`,
+      h("span", { class: "of" }, ` of ${dimensions}`),
+      " ",
+      h("span", { class: `kind kind-${kind}` }, kind),
+    ),
     h("p", {}, describe(kind, flow)),
     h(
       "dl",
       {},
       ...term("Fixed points", points),
       ...term("Multiplier k", flow === null || kind === "degenerate" ? "–" : multiplierText(flow.multiplier)),
-      ...term("Matrix", matrix.map((entry, number) => `${names[number]} = ${complexText(entry, 3)}`).join("   ")),
-      ...term("Steadiness", `${decimal(steadiness)}  (1: a rotation of the sphere; 0: all goes to one point)`),
+      ...term(
+        "Matrix",
+        matrix.map((entry, number) => `${names[number]} = ${complexText(entry, 3)}`).join("   "),
+      ),
+      ...term(
+        "Steadiness",
+        `${decimal(steadiness)}  (1: a rotation of the sphere; 0: all goes to one point)`,
+      ),
     ),
   ];
 }
@@ -165,6 +239,14 @@ function noGeometry(run: RunInfo): HTMLElement {
   return notice(
     "No sphere for this run",
     `The relations of ${run.name} (${run.model}) are no Möbius maps. A 5★E has them: fivestar train --model fivestar --denominator mobius.`,
-    h("div", { class: "row" }, h("button", { type: "button", class: "button", onclick: () => go({ view: "ask" }) }, "Back to questions")),
+    h(
+      "div",
+      { class: "row" },
+      h(
+        "button",
+        { type: "button", class: "button", onclick: () => go({ view: "ask" }) },
+        "Back to questions",
+      ),
+    ),
   );
 }

@@ -4,7 +4,15 @@ import { abs, type Complex } from "./complex";
 import { degrees, Flow, type Moebius, point } from "./moebius";
 import { complexText, decimal, degreesText, pointText } from "./text";
 
-export const KINDS: readonly Kind[] = ["loxodromic", "hyperbolic", "elliptic", "circular", "parabolic", "identity", "degenerate"];
+export const KINDS: readonly Kind[] = [
+  "loxodromic",
+  "hyperbolic",
+  "elliptic",
+  "circular",
+  "parabolic",
+  "identity",
+  "degenerate",
+];
 
 /** A letter beside the colour, so that no kind is told by colour alone. */
 export const LETTERS: Record<Kind, string> = {
@@ -40,10 +48,14 @@ export function describe(kind: Kind, flow: Flow | null): string {
   const k = flow.multiplier;
   const turn = degreesText(degrees(k));
   // A kind is told with some tolerance: what the map does besides is said, too.
-  const drift = flow.attracts ? `, and drifts towards ${to}, ${decimal(abs(k))} times nearer with each step` : "";
+  const drift = flow.attracts
+    ? `, and drifts towards ${to}, ${decimal(abs(k))} times nearer with each step`
+    : "";
   switch (kind) {
     case "parabolic":
-      return to === from ? `Points flow out of ${to} and back into it.` : `Points flow out of ${from} and into ${to}; the two almost meet.`;
+      return to === from
+        ? `Points flow out of ${to} and back into it.`
+        : `Points flow out of ${from} and into ${to}; the two almost meet.`;
     case "circular":
     case "elliptic":
       return `It turns the sphere by ${turn} about ${to} and ${from}${drift}.`;

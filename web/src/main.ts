@@ -25,7 +25,9 @@ class Page {
   private shownView: View | null = null;
 
   constructor(private readonly runs: readonly RunInfo[]) {
-    this.runPicker.replaceChildren(...runs.map(({ name, model }) => h("option", { value: name }, `${name} (${model})`)));
+    this.runPicker.replaceChildren(
+      ...runs.map(({ name, model }) => h("option", { value: name }, `${name} (${model})`)),
+    );
     this.runPicker.addEventListener("change", () => go({ run: this.runPicker.value }));
   }
 
@@ -34,7 +36,9 @@ class Page {
     if (!run) return;
     this.runPicker.value = run.name;
     this.showView(state.view);
-    document.title = [state.entity, state.relation, TITLES[state.view], "fivestar"].filter(Boolean).join(" · ");
+    document.title = [state.entity, state.relation, TITLES[state.view], "fivestar"]
+      .filter(Boolean)
+      .join(" · ");
     this.question.update(state);
     this.question.useRun(run);
     this.about.update(run);
@@ -46,7 +50,8 @@ class Page {
 
   private showView(view: View): void {
     document.body.dataset["view"] = view;
-    for (const section of document.querySelectorAll<HTMLElement>("section[data-view]")) section.hidden = section.dataset["view"] !== view;
+    for (const section of document.querySelectorAll<HTMLElement>("section[data-view]"))
+      section.hidden = section.dataset["view"] !== view;
     for (const link of document.querySelectorAll<HTMLAnchorElement>("nav a[data-view]")) {
       const target = link.dataset["view"] as View;
       link.href = href({ view: target });

@@ -12,7 +12,17 @@ const MOST_POINTS = 2000;
 
 export class MapView {
   private readonly panel = new Panel(byId("map-body"), () => [
-    h("div", { class: "map-loading" }, h("p", { class: "loading" }, current().method === "tsne" ? "Laying out the map; the first time takes some seconds …" : "Loading the map …")),
+    h(
+      "div",
+      { class: "map-loading" },
+      h(
+        "p",
+        { class: "loading" },
+        current().method === "tsne"
+          ? "Laying out the map; the first time takes some seconds …"
+          : "Loading the map …",
+      ),
+    ),
   ]);
   private readonly methods = new Map<Method, HTMLInputElement>();
   private scatter: Scatter | null = null;
@@ -26,7 +36,8 @@ export class MapView {
     for (const [method, input] of this.methods) input.checked = method === state.method;
     void this.panel.show(
       `${run.name} ${state.method}`,
-      (signal) => get<EntityMap>("/api/map", { run: run.name, method: state.method, limit: MOST_POINTS }, signal),
+      (signal) =>
+        get<EntityMap>("/api/map", { run: run.name, method: state.method, limit: MOST_POINTS }, signal),
       (map) => this.draw(map, run),
     );
     if (state.entity !== null) this.scatter?.find(state.entity);
@@ -35,7 +46,12 @@ export class MapView {
   private methodChoices(): HTMLElement[] {
     const names: Record<Method, string> = { pca: "PCA", tsne: "t-SNE" };
     return (["pca", "tsne"] as const).map((method) => {
-      const input = h("input", { type: "radio", name: "method", value: method, onchange: () => adjust({ method }) });
+      const input = h("input", {
+        type: "radio",
+        name: "method",
+        value: method,
+        onchange: () => adjust({ method }),
+      });
       this.methods.set(method, input);
       return h("label", {}, input, h("span", {}, names[method]));
     });
@@ -46,7 +62,8 @@ export class MapView {
       class: "map",
       tabindex: 0,
       role: "application",
-      "aria-label": "Map of entities. Arrow keys go from point to point, Enter asks about one, plus and minus zoom.",
+      "aria-label":
+        "Map of entities. Arrow keys go from point to point, Enter asks about one, plus and minus zoom.",
       "aria-describedby": "map-named",
     });
     const named = h("p", { id: "map-named", class: "map-named", "aria-live": "polite" });
@@ -73,7 +90,12 @@ export class MapView {
         ),
       ),
       named,
-      map.points.length < run.entities && h("p", { class: "hint" }, `The ${count(map.points.length)} of ${plural(run.entities, "entity", "entities")} with most facts.`),
+      map.points.length < run.entities &&
+        h(
+          "p",
+          { class: "hint" },
+          `The ${count(map.points.length)} of ${plural(run.entities, "entity", "entities")} with most facts.`,
+        ),
     ];
   }
 }
@@ -81,7 +103,12 @@ export class MapView {
 function describe(point: MapPoint | null, map: EntityMap): (Node | string)[] {
   if (point === null) return ["Point at an entity to see its name; click, or tap twice, to ask about it."];
   const type = point.type === null ? "" : ` · ${map.types[point.type] ?? ""}`;
-  return [h("strong", {}, point.label), type, " ", h("span", { class: "ask-about" }, "Ask about ", entityLink(point))];
+  return [
+    h("strong", {}, point.label),
+    type,
+    " ",
+    h("span", { class: "ask-about" }, "Ask about ", entityLink(point)),
+  ];
 }
 
 function legend(map: EntityMap, scatter: Scatter): Child {
@@ -90,13 +117,29 @@ function legend(map: EntityMap, scatter: Scatter): Child {
     if (many === 0) return null;
     const button = h(
       "button",
-      { type: "button", class: "legend-item", "aria-pressed": "true", onclick: () => button.setAttribute("aria-pressed", String(scatter.toggle(type))) },
-      h("span", { class: `shape type-${type ?? "none"}`, "aria-hidden": "true" }, type === null ? "●" : (SHAPES[type] ?? "●")),
+      {
+        type: "button",
+        class: "legend-item",
+        "aria-pressed": "true",
+        onclick: () => button.setAttribute("aria-pressed", String(scatter.toggle(type))),
+      },
+      h(
+        "span",
+        { class: `shape type-${type ?? "none"}`, "aria-hidden": "true" },
+        type === null ? "●" : (SHAPES[type] ?? "●"),
+      ),
       `${name} `,
       h("span", { class: "figure" }, count(many)),
     );
     return button;
   };
-  const entries = [...map.types.map((name, type) => entry(type, name)), entry(null, map.types.length > 0 ? "other" : "all entities")];
-  return h("div", { class: "legend", role: "group", "aria-label": "Types; press to hide or show" }, ...entries);
+  const entries = [
+    ...map.types.map((name, type) => entry(type, name)),
+    entry(null, map.types.length > 0 ? "other" : "all entities"),
+  ];
+  return h(
+    "div",
+    { class: "legend", role: "group", "aria-label": "Types; press to hide or show" },
+    ...entries,
+  );
 }

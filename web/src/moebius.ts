@@ -3,7 +3,24 @@
  *
  * Points are handled as rays [x : y] with z = x/y, so that ∞ = [1 : 0] is a point as any other.
  */
-import { abs, add, arg, type Complex, conj, cosh, div, exp, log, mul, ONE, scale, sinh, sqrt, sub, ZERO } from "./complex";
+import {
+  abs,
+  add,
+  arg,
+  type Complex,
+  conj,
+  cosh,
+  div,
+  exp,
+  log,
+  mul,
+  ONE,
+  scale,
+  sinh,
+  sqrt,
+  sub,
+  ZERO,
+} from "./complex";
 
 export interface Moebius {
   readonly a: Complex;
@@ -21,8 +38,6 @@ export interface Ray {
 /** A point of the plane; null is ∞. */
 export type Point = Complex | null;
 export type Vector = readonly [number, number, number];
-
-export const IDENTITY: Moebius = { a: ONE, b: ZERO, c: ZERO, d: ONE };
 
 // Determinants this small beside the matrix make all points one: no map, and no flow.
 const DEGENERATE = 1e-13;
@@ -45,17 +60,8 @@ function combine(p: Complex, m: Moebius, q: Complex): Moebius {
   return { ...scaled, a: add(scaled.a, q), d: add(scaled.d, q) };
 }
 
-export function compose(m: Moebius, n: Moebius): Moebius {
-  return {
-    a: add(mul(m.a, n.a), mul(m.b, n.c)),
-    b: add(mul(m.a, n.b), mul(m.b, n.d)),
-    c: add(mul(m.c, n.a), mul(m.d, n.c)),
-    d: add(mul(m.c, n.b), mul(m.d, n.d)),
-  };
-}
-
 /** With determinant 1, and of the two such matrices the one whose trace points to the right. */
-export function normalised(m: Moebius): Moebius | null {
+function normalised(m: Moebius): Moebius | null {
   const size = norm(m);
   if (!(size > 0)) return null;
   const unit = times(m, [1 / size, 0]);

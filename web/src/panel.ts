@@ -63,7 +63,11 @@ export class Panel {
 }
 
 function unexpected(error: unknown): Problem {
-  return new Problem("internal", "Something went wrong on this page", error instanceof Error ? error.message : String(error));
+  return new Problem(
+    "internal",
+    "Something went wrong on this page",
+    error instanceof Error ? error.message : String(error),
+  );
 }
 
 export function notice(title: string, text: Child, ...more: Child[]): HTMLElement {
@@ -73,7 +77,11 @@ export function notice(title: string, text: Child, ...more: Child[]): HTMLElemen
 function problemNotice(problem: Problem, again: () => void, actions: Child[]): HTMLElement {
   const retry = h("button", { type: "button", class: "button", onclick: again }, "Try again");
   const buttons = actions.length > 0 ? actions : [retry];
-  const element = notice(titles[problem.code] ?? problem.title, problem.detail, h("div", { class: "row" }, ...buttons));
+  const element = notice(
+    titles[problem.code] ?? problem.title,
+    problem.detail,
+    h("div", { class: "row" }, ...buttons),
+  );
   element.classList.add("problem");
   return element;
 }

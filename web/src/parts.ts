@@ -25,7 +25,11 @@ export function sentence(asked: Named, relation: Named, side: Side): HTMLElement
 /** A link that makes an entity the one asked about. */
 export function entityLink(entity: Named, relation?: Named, side?: Side): HTMLAnchorElement {
   const question = relation && side ? { relation: relation.id, side } : {};
-  return h("a", { class: "entity", href: href({ view: "ask", entity: entity.id, ...question }) }, entity.label);
+  return h(
+    "a",
+    { class: "entity", href: href({ view: "ask", entity: entity.id, ...question }) },
+    entity.label,
+  );
 }
 
 /** A fact, both ends of which lead on: each asks what else stands in its place. */

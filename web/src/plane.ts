@@ -1,7 +1,7 @@
 /** The plane: a grid, and where a map takes it. */
 import { abs, type Complex } from "./complex";
 import { cssColour, fitCanvas } from "./dom";
-import { type Flow, type Moebius, moved, type Point, point, ray } from "./moebius";
+import { apply, type Flow, type Moebius, type Point, point } from "./moebius";
 
 /** The grid and the window reach this far from 0. */
 const GRID = 2;
@@ -48,7 +48,14 @@ export class Plane {
     }
   }
 
-  private drawGrid(pen: CanvasRenderingContext2D, place: Place, map: Moebius | null, upright: string, level: string, thick: number): void {
+  private drawGrid(
+    pen: CanvasRenderingContext2D,
+    place: Place,
+    map: Moebius | null,
+    upright: string,
+    level: string,
+    thick: number,
+  ): void {
     for (let at = -GRID; at <= GRID + 1e-9; at += STEP) {
       pen.lineWidth = at === 0 ? thick * 1.8 : thick;
       pen.strokeStyle = upright;
@@ -70,7 +77,12 @@ export class Plane {
     pen.stroke();
     pen.fillStyle = cssColour("--muted");
     pen.font = "12px Inter, system-ui, sans-serif";
-    for (const [text, z] of [["1", [1, 0]], ["−1", [-1, 0]], ["i", [0, 1]], ["−i", [0, -1]]] as const) {
+    for (const [text, z] of [
+      ["1", [1, 0]],
+      ["−1", [-1, 0]],
+      ["i", [0, 1]],
+      ["−i", [0, -1]],
+    ] as const) {
       const [left, top] = place(z);
       pen.fillText(text, left + 4, top + 14);
     }
@@ -93,12 +105,17 @@ export class Plane {
 }
 
 /** Draw the image of a curve, cut where it passes near ∞. */
-function strokeCurve(pen: CanvasRenderingContext2D, place: Place, map: Moebius | null, curve: (t: number) => Complex): void {
+function strokeCurve(
+  pen: CanvasRenderingContext2D,
+  place: Place,
+  map: Moebius | null,
+  curve: (t: number) => Complex,
+): void {
   pen.beginPath();
   let last: Point = null;
   for (let sample = 0; sample <= SAMPLES; sample++) {
     const z = curve(-GRID + (2 * GRID * sample) / SAMPLES);
-    const image = map === null ? z : point(moved(map, ray(z)));
+    const image = map === null ? z : apply(map, z);
     const isNear = image !== null && abs(image) < 40;
     if (isNear) {
       const jumps = last === null || Math.hypot(image[0] - last[0], image[1] - last[1]) > 8;

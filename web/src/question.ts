@@ -53,14 +53,12 @@ export class Question {
       { id: freshId("top"), onchange: () => adjust({ top: Number(this.top.value) }) },
       ...MOST_ANSWERS.map((most) => h("option", { value: most }, String(most))),
     );
-    this.type = h("select", { id: freshId("type"), onchange: () => adjust({ type: this.type.value || null }) });
+    this.type = h("select", {
+      id: freshId("type"),
+      onchange: () => adjust({ type: this.type.value || null }),
+    });
     this.options.append(this.whichPicker(), labelled("Answers", this.top), labelled("Type", this.type));
-    form.append(
-      this.entity.element,
-      this.relation.element,
-      this.sidePicker(),
-      this.options,
-    );
+    form.append(this.entity.element, this.relation.element, this.sidePicker(), this.options);
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 
@@ -82,12 +80,17 @@ export class Question {
   }
 
   private async load(run: RunInfo): Promise<void> {
-    const types = run.types ? get<{ types: { id: string; entities: number }[] }>("/api/types", { run: run.name }) : null;
+    const types = run.types
+      ? get<{ types: { id: string; entities: number }[] }>("/api/types", { run: run.name })
+      : null;
     const { relations } = await get<{ relations: Relation[] }>("/api/relations", { run: run.name });
     this.relations = relations;
     const found = (await types)?.types ?? [];
     const any = h("option", { value: "" }, "any");
-    this.type.replaceChildren(any, ...found.map(({ id, entities }) => h("option", { value: id }, `${id} (${count(entities)})`)));
+    this.type.replaceChildren(
+      any,
+      ...found.map(({ id, entities }) => h("option", { value: id }, `${id} (${count(entities)})`)),
+    );
     this.type.parentElement?.toggleAttribute("hidden", found.length === 0);
     this.update(current());
   }
@@ -103,13 +106,18 @@ export class Question {
   }
 
   update(state: State): void {
-    const entity = state.entity === null ? null : { id: state.entity, label: this.labels.get(state.entity) ?? state.entity };
+    const entity =
+      state.entity === null
+        ? null
+        : { id: state.entity, label: this.labels.get(state.entity) ?? state.entity };
     const relation = state.relation === null ? null : this.relationNamed(state.relation);
     this.entity.set(entity?.label ?? "");
     this.relation.set(relation?.label ?? "");
     for (const [side, input] of this.sides) {
       input.checked = side === state.side;
-      this.sideLabels.get(side)?.replaceChildren(sentence(entity ?? SOME_ENTITY, relation ?? SOME_RELATION, side));
+      this.sideLabels
+        .get(side)
+        ?.replaceChildren(sentence(entity ?? SOME_ENTITY, relation ?? SOME_RELATION, side));
     }
     for (const [which, input] of this.which) input.checked = which === state.which;
     this.top.value = String(state.top);
@@ -118,7 +126,9 @@ export class Question {
 
   private matchingRelations(text: string): Option[] {
     const wanted = text.toLowerCase();
-    const matches = this.relations.filter(({ id, label }) => `${label}\n${id}`.toLowerCase().includes(wanted));
+    const matches = this.relations.filter(({ id, label }) =>
+      `${label}\n${id}`.toLowerCase().includes(wanted),
+    );
     return matches.map(({ id, label, facts }) => ({ id, label, note: plural(facts, "fact") }));
   }
 
@@ -130,12 +140,22 @@ export class Question {
       this.sideLabels.set(side, label);
       return h("label", {}, input, label);
     });
-    return h("fieldset", { class: "segments sides for-question" }, h("legend", {}, "Question"), h("div", {}, ...choices));
+    return h(
+      "fieldset",
+      { class: "segments sides for-question" },
+      h("legend", {}, "Question"),
+      h("div", {}, ...choices),
+    );
   }
 
   private whichPicker(): HTMLElement {
     const choices = (["all", "new", "known"] as const).map((which) => {
-      const input = h("input", { type: "radio", name: "which", value: which, onchange: () => adjust({ which }) });
+      const input = h("input", {
+        type: "radio",
+        name: "which",
+        value: which,
+        onchange: () => adjust({ which }),
+      });
       this.which.set(which, input);
       return h("label", {}, input, h("span", {}, which));
     });

@@ -88,7 +88,10 @@ export class Scatter {
   private unplace([left, top]: readonly [number, number]): [number, number] {
     const { clientWidth, clientHeight } = this.canvas;
     const [across, up] = this.unit;
-    return [this.centre[0] + (left - clientWidth / 2) / across, this.centre[1] - (top - clientHeight / 2) / up];
+    return [
+      this.centre[0] + (left - clientWidth / 2) / across,
+      this.centre[1] - (top - clientHeight / 2) / up,
+    ];
   }
 
   private pan(x: number, y: number): void {
@@ -214,7 +217,8 @@ export class Scatter {
       const [x, y] = [event.clientX - before.clientX, event.clientY - before.clientY];
       dragged += Math.hypot(x, y);
       if (other) {
-        const spread = (one: PointerEvent): number => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+        const spread = (one: PointerEvent): number =>
+          Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
         this.zoomBy(spread(event) / Math.max(1, spread(before)), at(event));
       } else if (dragged > 4) {
         const [across, up] = this.unit;

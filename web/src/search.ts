@@ -8,7 +8,7 @@ export interface Option {
   note: string;
 }
 
-export interface ComboboxSettings {
+interface ComboboxSettings {
   label: string;
   placeholder: string;
   /** Milliseconds of rest before completions are looked for. */
@@ -57,7 +57,13 @@ export class Combobox {
     this.popup = h("div", { class: "popup", hidden: true }, this.list, this.message);
     // A press on the list must not take the focus from the field.
     this.popup.addEventListener("pointerdown", (event) => event.preventDefault());
-    this.element = h("div", { class: "combobox" }, h("label", { for: inputId }, settings.label), this.input, this.popup);
+    this.element = h(
+      "div",
+      { class: "combobox" },
+      h("label", { for: inputId }, settings.label),
+      this.input,
+      this.popup,
+    );
   }
 
   /** Show what is chosen, unless somebody is typing something else. */

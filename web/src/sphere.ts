@@ -1,21 +1,12 @@
 /** The Riemann sphere with the flow of a map, drawn by three.js; loaded only when it is shown. */
 import {
-  BufferAttribute,
-  BufferGeometry,
-  CanvasTexture,
   Color,
-  ConeGeometry,
   Group,
-  InstancedMesh,
-  Matrix4,
   Mesh,
   MeshBasicMaterial,
   PerspectiveCamera,
   Points,
-  PointsMaterial,
-  Quaternion,
   Scene,
-  ShaderMaterial,
   SphereGeometry,
   TorusGeometry,
   Vector3,
@@ -23,27 +14,24 @@ import {
 } from "three";
 import { LineMaterial } from "three/examples/jsm/lines/LineMaterial.js";
 import { LineSegments2 } from "three/examples/jsm/lines/LineSegments2.js";
-import { LineSegmentsGeometry } from "three/examples/jsm/lines/LineSegmentsGeometry.js";
 import { CALM, cssColour, h } from "./dom";
-import { flowLines, spread } from "./flow-lines";
-import { type Flow, fromSphere, moved, onSphere, type Ray, type Vector } from "./moebius";
+import { flowLines } from "./flow-lines";
+import { type Flow, onSphere, type Ray, type Vector } from "./moebius";
+import { Particles } from "./particles";
+import {
+  arrowheads,
+  circleAt,
+  meridian,
+  meridians,
+  parallels,
+  segments,
+  toScene,
+  veilMaterial,
+} from "./sphere-parts";
 
 const NEAREST = 2.6;
 const FARTHEST = 7;
 const STEEPEST = 1.45;
-const PARTICLES = 168;
-// Each draws a tail of this many discs.
-const TAIL = 9;
-const TAIL_STEP = 0.009;
-// Particles are in groups that are born one after another.
-const GROUPS = 12;
-const LIFE_SECONDS = 5;
-/** How far along the flow a particle goes in its life: this much of log k. */
-const LIFE_STRETCH = 2.2;
-
-/** To the axes of three.js, where up is the second one. */
-const toScene = ([x, y, z]: Vector, radius = 1): Vector3 => new Vector3(x * radius, z * radius, -y * radius);
-
 const LABELS: readonly (readonly [string, Vector])[] = [
   ["0", [0, 0, -1]],
   ["∞", [0, 0, 1]],
@@ -68,19 +56,9 @@ export class Sphere {
   private readonly lineMaterial = new LineMaterial({ linewidth: 1.7, vertexColors: true });
   private readonly globeMaterial = new LineMaterial({ linewidth: 1 });
   private readonly axisMaterial = new LineMaterial({ linewidth: 1.4 });
-  private readonly particleMaterial = new PointsMaterial({
-    size: 6,
-    sizeAttenuation: false,
-    vertexColors: true,
-    transparent: true,
-    depthWrite: false,
-    map: disc(),
-  });
   private tags: Tag[] = [];
   private flow: Flow | null = null;
-  private particles: Points | null = null;
-  private seeds: Ray[] = [];
-  private births: number[] = [];
+  private particles: Particles | null = null;
   private yaw = -0.5;
   private pitch = 0.42;
   private distance = 3.75;
@@ -109,7 +87,7 @@ export class Sphere {
 
   setMoving(moving: boolean): void {
     this.moving = moving;
-    if (this.particles) this.particles.visible = moving;
+    if (this.particles) this.particles.points.visible = moving;
     const arrows = this.flowGroup.getObjectByName("arrows");
     if (arrows) arrows.visible = !moving;
     this.draw();
@@ -129,7 +107,8 @@ export class Sphere {
       this.drawFlow(flow, colour);
       const isOne = Math.hypot(...difference(onSphere(fixed[0]), onSphere(fixed[1]))) < 1e-3;
       this.drawFixed(fixed[0], flow.attracts ? "attracts" : "fixed", "full");
-      if (!isOne) this.drawFixed(fixed[1], flow.attracts ? "repels" : "fixed", flow.attracts ? "ring" : "full");
+      if (!isOne)
+        this.drawFixed(fixed[1], flow.attracts ? "repels" : "fixed", flow.attracts ? "ring" : "full");
       if (!this.wasTurned) this.face(toScene(onSphere(fixed[0])), toScene(onSphere(fixed[1])));
     }
     this.setMoving(this.moving);
@@ -172,7 +151,10 @@ export class Sphere {
     const strong = segments([circleAt(0), meridian(0), meridian(Math.PI / 2)]);
     // Twice: behind the veil for the far side, before it for the near one.
     for (const order of [0, 2]) {
-      for (const [geometry, material] of [[fine, this.globeMaterial], [strong, this.axisMaterial]] as const) {
+      for (const [geometry, material] of [
+        [fine, this.globeMaterial],
+        [strong, this.axisMaterial],
+      ] as const) {
         const lines = new LineSegments2(geometry, material);
         lines.renderOrder = order;
         this.globeGroup.add(lines);
@@ -190,7 +172,8 @@ export class Sphere {
     const colours: number[] = [];
     for (const line of lines) {
       for (let number = 1; number < line.length; number++) {
-        for (const end of [number - 1, number]) colours.push(...pale.clone().lerp(full, 0.25 + 0.75 * (end / (line.length - 1))));
+        for (const end of [number - 1, number])
+          colours.push(...pale.clone().lerp(full, 0.25 + 0.75 * (end / (line.length - 1))));
       }
     }
     if (colours.length > 0) geometry.setColors(colours);
@@ -200,27 +183,15 @@ export class Sphere {
       this.flowGroup.add(drawn);
     }
     this.flowGroup.add(arrowheads(lines, full));
-    this.addParticles(full);
-  }
-
-  private addParticles(colour: Color): void {
-    const places = spread(PARTICLES);
-    this.seeds = places.map((place) => fromSphere(place));
-    this.births = this.seeds.map(() => 0);
-    const geometry = new BufferGeometry();
-    geometry.setAttribute("position", new BufferAttribute(new Float32Array(PARTICLES * TAIL * 3), 3));
-    geometry.setAttribute("color", new BufferAttribute(new Float32Array(PARTICLES * TAIL * 4), 4));
-    this.particles = new Points(geometry, this.particleMaterial);
-    this.particles.frustumCulled = false;
-    this.particles.renderOrder = 3;
-    this.particles.userData["colour"] = colour;
-    this.flowGroup.add(this.particles);
+    this.particles = new Particles(flow, full);
+    this.flowGroup.add(this.particles.points);
   }
 
   private drawFixed(at: Ray, text: string, shape: "full" | "ring"): void {
     const place = onSphere(at);
     const material = new MeshBasicMaterial({ color: new Color(cssColour("--ink")) });
-    const geometry = shape === "full" ? new SphereGeometry(0.045, 20, 14) : new TorusGeometry(0.05, 0.014, 10, 28);
+    const geometry =
+      shape === "full" ? new SphereGeometry(0.045, 20, 14) : new TorusGeometry(0.05, 0.014, 10, 28);
     for (const order of [0, 4]) {
       const mark = new Mesh(geometry, material);
       mark.position.copy(toScene(place, 1.01));
@@ -237,52 +208,13 @@ export class Sphere {
     this.tags.push({ element, place: toScene(place, 1.13) });
   }
 
-  /** Where the particles are now: each group is carried along by its own power of the map. */
-  private moveParticles(): void {
-    const { particles, flow } = this;
-    if (!particles || !flow) return;
-    const colour = particles.userData["colour"] as Color;
-    const positions = particles.geometry.getAttribute("position") as BufferAttribute;
-    const colours = particles.geometry.getAttribute("color") as BufferAttribute;
-    const [grows, turns] = [Math.log(Math.hypot(...flow.multiplier)), Math.atan2(flow.multiplier[1], flow.multiplier[0])];
-    const lifetime = Math.min(40, LIFE_STRETCH / Math.max(Math.hypot(grows, turns), 0.05));
-    for (let group = 0; group < GROUPS; group++) {
-      const age = this.clock / LIFE_SECONDS + group / GROUPS;
-      const life = age % 1;
-      for (let number = group; number < PARTICLES; number += GROUPS) this.rebirth(number, Math.floor(age));
-      for (let tail = 0; tail < TAIL; tail++) {
-        const power = flow.power((life - 0.5 - tail * TAIL_STEP) * lifetime);
-        const light = Math.sin(Math.PI * life) * (1 - tail / TAIL) ** 2;
-        for (let number = group; number < PARTICLES; number += GROUPS) {
-          const seed = this.seeds[number];
-          if (!seed) continue;
-          const { x, y, z } = toScene(onSphere(moved(power, seed)), 1.012);
-          positions.setXYZ(number * TAIL + tail, x, y, z);
-          colours.setXYZW(number * TAIL + tail, colour.r, colour.g, colour.b, light);
-        }
-      }
-    }
-    positions.needsUpdate = true;
-    colours.needsUpdate = true;
-  }
-
-  /** In each of its lives a particle begins elsewhere. */
-  private rebirth(number: number, life: number): void {
-    if (this.births[number] === life) return;
-    this.births[number] = life;
-    const height = 2 * Math.random() - 1;
-    const angle = 2 * Math.PI * Math.random();
-    const radius = Math.sqrt(1 - height * height);
-    this.seeds[number] = fromSphere([radius * Math.cos(angle), radius * Math.sin(angle), height]);
-  }
-
   private draw(): void {
     if (!this.isVisible || this.frame !== 0) return;
     this.frame = requestAnimationFrame((now) => {
       this.frame = 0;
       if (this.moving) {
         this.clock += Math.min(0.1, (now - this.lastFrame) / 1000);
-        this.moveParticles();
+        this.particles?.move(this.clock);
       }
       this.lastFrame = now;
       this.render();
@@ -300,7 +232,11 @@ export class Sphere {
       this.camera.updateProjectionMatrix();
     }
     const flat = Math.cos(this.pitch) * this.distance;
-    this.camera.position.set(Math.sin(this.yaw) * flat, Math.sin(this.pitch) * this.distance, Math.cos(this.yaw) * flat);
+    this.camera.position.set(
+      Math.sin(this.yaw) * flat,
+      Math.sin(this.pitch) * this.distance,
+      Math.cos(this.yaw) * flat,
+    );
     this.camera.lookAt(0, 0, 0);
     this.renderer.render(this.scene, this.camera);
     this.placeTags(width, height);
@@ -332,7 +268,8 @@ export class Sphere {
       this.turn((held.clientX - event.clientX) * 0.008, (event.clientY - held.clientY) * 0.008);
       held = event;
     });
-    for (const end of ["pointerup", "pointercancel"] as const) stage.addEventListener(end, () => (held = null));
+    for (const end of ["pointerup", "pointercancel"] as const)
+      stage.addEventListener(end, () => (held = null));
     stage.addEventListener("keydown", (event) => {
       const action = this.keys[event.key];
       if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -357,89 +294,7 @@ const difference = ([x, y, z]: Vector, [u, v, w]: Vector): Vector => [x - u, y -
 function emptyGroup(group: Group): void {
   for (const child of [...group.children]) {
     group.remove(child);
-    if (child instanceof Mesh || child instanceof Points || child instanceof LineSegments2) child.geometry.dispose();
+    if (child instanceof Mesh || child instanceof Points || child instanceof LineSegments2)
+      child.geometry.dispose();
   }
 }
-
-function segments(lines: Vector3[][]): LineSegmentsGeometry {
-  const ends: number[] = [];
-  for (const line of lines) {
-    for (const [number, to] of line.entries()) {
-      const from = line[number - 1];
-      if (from) ends.push(from.x, from.y, from.z, to.x, to.y, to.z);
-    }
-  }
-  const geometry = new LineSegmentsGeometry();
-  if (ends.length > 0) geometry.setPositions(ends);
-  return geometry;
-}
-
-const angles = Array.from({ length: 97 }, (_, number) => (number / 96) * 2 * Math.PI);
-
-/** The circle of a latitude. */
-function circleAt(latitude: number): Vector3[] {
-  return angles.map((t) => toScene([Math.cos(latitude) * Math.cos(t), Math.cos(latitude) * Math.sin(t), Math.sin(latitude)]));
-}
-
-const parallels = (): Vector3[][] => [-60, -30, 30, 60].map((degrees) => circleAt((degrees * Math.PI) / 180));
-
-function meridian(longitude: number): Vector3[] {
-  return angles.map((t) => toScene([Math.cos(t) * Math.cos(longitude), Math.cos(t) * Math.sin(longitude), Math.sin(t)]));
-}
-
-function meridians(each: number): Vector3[][] {
-  return Array.from({ length: 180 / each }, (_, number) => meridian((number * each * Math.PI) / 180));
-}
-
-/** What hides the far side in part: clear in the middle, with a brighter rim. */
-function veilMaterial(): ShaderMaterial {
-  return new ShaderMaterial({
-    transparent: true,
-    uniforms: {
-      core: { value: new Color(cssColour("--globe")) },
-      rim: { value: new Color(cssColour("--globe-rim")) },
-    },
-    vertexShader: `varying vec3 n; varying vec3 v;
-      void main() {
-        vec4 seen = modelViewMatrix * vec4(position, 1.0);
-        n = normalize(normalMatrix * normal); v = normalize(-seen.xyz);
-        gl_Position = projectionMatrix * seen;
-      }`,
-    fragmentShader: `uniform vec3 core; uniform vec3 rim; varying vec3 n; varying vec3 v;
-      void main() {
-        float edge = pow(1.0 - abs(dot(normalize(n), normalize(v))), 2.2);
-        gl_FragColor = vec4(mix(core, rim, edge), 0.84);
-        #include <colorspace_fragment>
-      }`,
-  });
-}
-
-/** Arrowheads in the middle of lines: what moving particles say, without moving. */
-function arrowheads(lines: Vector[][], colour: Color): InstancedMesh {
-  const long = lines.filter((line) => line.length > 10);
-  const mesh = new InstancedMesh(new ConeGeometry(0.022, 0.075, 10), new MeshBasicMaterial({ color: colour }), long.length);
-  const up = new Vector3(0, 1, 0);
-  for (const [number, line] of long.entries()) {
-    const middle = Math.floor(line.length / 2);
-    const [from, to] = [line[middle - 1], line[middle + 1]];
-    if (!from || !to) continue;
-    const [start, end] = [toScene(from, 1.008), toScene(to, 1.008)];
-    const turn = new Quaternion().setFromUnitVectors(up, end.clone().sub(start).normalize());
-    mesh.setMatrixAt(number, new Matrix4().compose(start.lerp(end, 0.5), turn, new Vector3(1, 1, 1)));
-  }
-  mesh.name = "arrows";
-  mesh.renderOrder = 3;
-  return mesh;
-}
-
-function disc(): CanvasTexture {
-  const canvas = h("canvas", { width: 32, height: 32 });
-  const pen = canvas.getContext("2d");
-  if (pen) {
-    pen.fillStyle = "#fff";
-    pen.arc(16, 16, 14, 0, 2 * Math.PI);
-    pen.fill();
-  }
-  return new CanvasTexture(canvas);
-}
-

@@ -46,7 +46,7 @@ function whole(value: string | null): number | null {
   return value !== null && /^\d{1,6}$/.test(value) ? Number(value) : null;
 }
 
-export function parse(hash: string): State {
+function parse(hash: string): State {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const text = (name: string): string | null => given.get(name) || null;
   const top = whole(given.get("top"));
@@ -66,7 +66,7 @@ export function parse(hash: string): State {
   };
 }
 
-export function format(state: State): string {
+function format(state: State): string {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
     if (value !== null && value !== DEFAULTS[name as keyof State]) given.set(name, String(value));

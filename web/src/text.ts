@@ -42,4 +42,5 @@ export function pointText(z: Point): string {
   return z === null || abs(z) > 1e4 ? "∞" : complexText(z);
 }
 
-export const degreesText = (degrees: number): string => `${signed(degrees.toFixed(Math.abs(degrees) < 10 ? 1 : 0))}°`;
+export const degreesText = (degrees: number): string =>
+  `${signed(degrees.toFixed(Math.abs(degrees) < 10 ? 1 : 0))}°`;

@@ -1,5 +1,5 @@
 /** Light, dark, or as the system has it. `theme-early` applies it before the page is painted. */
-export type Theme = "system" | "light" | "dark";
+type Theme = "system" | "light" | "dark";
 
 const KEY = "fivestar-theme";
 const ORDER: readonly Theme[] = ["system", "light", "dark"];
