@@ -15,7 +15,7 @@ demo: $(VENV)/.installed  ## train on the embedded graph, test, and ask question
 	$(BIN)/fivestar demo --out demo_run
 
 test: $(VENV)/.installed-dev  ## run the test suite
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
 check: $(VENV)/.installed-dev  ## lint, format, types and layers
 	$(BIN)/ruff check .
