@@ -146,14 +146,13 @@ class Predictor:
     def unlearned(self, numbers: Ids) -> list[str]:
         """What is to be said of questions about names that no fact of train tells anything of."""
         entities, relations = self._learned
-        about = np.unique(numbers[:, [0, 2]])
         names = [
             (vocabulary, each)
             for vocabulary, ids, learned in (
-                (self.graph.entities, about, entities),
-                (self.graph.relations, np.unique(numbers[:, 1]), relations),
+                (self.graph.entities, numbers[:, [0, 2]], entities),
+                (self.graph.relations, numbers[:, 1], relations),
             )
-            for each in ids[(ids >= 0) & ~learned[ids]].tolist()
+            for each in sorted(set(ids[(ids >= 0) & ~learned[ids]].tolist()))
         ]
         return [
             f"{vocabulary.kind} {vocabulary.name_of(each)!r} has no fact in train, so the model "
