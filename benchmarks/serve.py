@@ -2,8 +2,8 @@
 
 A server is started for each number of workers, and so many connections ask it questions of test,
 each as soon as it has its last answer. The limit is the bare matrix product of as many queries as
-there are connections, on all cores, the best of sixteen half seconds before and after the load: nothing
-is ranked, named or sent there. Clients run on the same cores as the server.
+there are connections, on all cores, the best of sixteen half seconds before and after the load:
+nothing is ranked, named or sent there. Clients run on the same cores as the server.
 
     python benchmarks/serve.py RUN --workers 1,2,4 --connections 32 --seconds 120 [--rude 10000]
 """
