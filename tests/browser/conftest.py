@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import re
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import httpx
 import pytest
 from tests.browser.looking import PATIENCE
+from tests.server.serving import started
 
 import fivestar
 
@@ -78,37 +74,10 @@ def runs(tmp_path_factory):
     return [place / "fivestar", place / "complex"]
 
 
-@contextlib.contextmanager
-def serving(*words):
-    command = [sys.executable, "-c", "from fivestar.cli.main import main; main()", "serve", *words]
-    process = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
-    try:
-        address = None
-        while address is None:
-            line = process.stdout.readline()
-            assert line, "the server ended before it served"
-            address = re.search(r"serving at (http://\S+)", line)
-        _wait_until_ready(address[1])
-        yield address[1]
-    finally:
-        process.terminate()
-        process.wait(30)
-        process.stdout.close()
-
-
-def _wait_until_ready(address):
-    for _ in range(1200):
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{address}/ready").status_code == 200:
-                return
-        time.sleep(0.05)
-    raise AssertionError("the server did not get ready")
-
-
 @pytest.fixture(scope="session")
 def address(runs):
     """Two runs are served here."""
-    with serving(*map(str, runs)) as found:
+    with started(*map(str, runs), "--time-limit", "300") as (_, found):
         yield found
 
 
@@ -118,7 +87,7 @@ def guarded_address(runs, tmp_path_factory):
     token_file = tmp_path_factory.mktemp("token") / "token"
     token_file.write_text(TOKEN)
     token_file.chmod(0o600)
-    with serving(str(runs[0]), "--token-file", str(token_file)) as found:
+    with started(str(runs[0]), "--token-file", str(token_file)) as (_, found):
         yield found
 
 

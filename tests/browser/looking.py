@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Long enough for a busy machine; nothing is asserted about time.
-PATIENCE = 30_000
+PATIENCE = 120_000
 
 
 def expect(locator):

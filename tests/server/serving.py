@@ -1,11 +1,15 @@
-"""A real server on a port of its own, on a thread of this process."""
+"""Real servers, each on a port of its own: on a thread of this process, or as the command."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+import httpx
 import uvicorn
 
 from fivestar.server.app import make_app
@@ -27,3 +31,32 @@ def serving(settings):
         server.should_exit = True
         thread.join(30)
         assert not thread.is_alive(), "the server did not stop"
+
+
+@contextmanager
+def started(*words):
+    command = [sys.executable, "-c", "from fivestar.cli.main import main; main()", "serve", *words]
+    process = subprocess.Popen(
+        [*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        address = None
+        while address is None:
+            line = process.stdout.readline()
+            assert line, "it ended before it served"
+            address = re.search(r"serving at (http://\S+)", line)
+        _wait_until_ready(address[1])
+        yield process, address[1]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _wait_until_ready(address):
+    for _ in range(1200):
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{address}/ready").status_code == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError("it did not get ready")

@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.server.serving import started
 from typer.testing import CliRunner
 
 from fivestar.cli.main import app
-
-
-@contextlib.contextmanager
-def started(*words):
-    command = [sys.executable, "-c", "from fivestar.cli.main import main; main()", "serve", *words]
-    process = subprocess.Popen(
-        [*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        address = None
-        while address is None:
-            line = process.stdout.readline()
-            assert line, "it ended before it served"
-            address = re.search(r"serving at (http://\S+)", line)
-        _wait_until_ready(address[1])
-        yield process, address[1]
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def _wait_until_ready(address):
-    for _ in range(1200):
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{address}/ready").status_code == 200:
-                return
-        time.sleep(0.05)
-    raise AssertionError("it did not get ready")
 
 
 def ask(address):
