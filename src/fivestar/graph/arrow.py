@@ -1,4 +1,4 @@
-"""Numbers from numpy to Arrow."""
+"""Numbers and masks from numpy to Arrow and back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+Mask = npt.NDArray[np.bool_]
 
 
 def to_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
@@ -37,3 +39,14 @@ def from_arrow(numbers: pa.Array) -> npt.NDArray[Any]:
         return np.empty(0, kind)
     start = numbers.offset * np.dtype(kind).itemsize
     return np.frombuffer(content, kind, count=len(numbers), offset=start)
+
+
+def to_mask(found: pa.Array | pa.ChunkedArray) -> Mask:
+    """Yes and no, none missing, as a numpy array.
+
+    >>> to_mask(pa.array([True, False])).tolist()
+    [True, False]
+    """
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    return from_arrow(found.cast("uint8")).astype(bool)

@@ -100,7 +100,7 @@ def _groups(pieces: Iterable[TripleColumns]) -> Iterator[list[pa.ChunkedArray]]:
         if not len(piece.heads):
             continue
         group.append(piece)
-        size += sum(column.nbytes for column in piece)
+        size += sum(column.nbytes for column in piece.names)
         if size >= BYTES_AT_ONCE:
             yield _joined(group)
             size = 0
@@ -111,7 +111,7 @@ def _groups(pieces: Iterable[TripleColumns]) -> Iterator[list[pa.ChunkedArray]]:
 def _joined(group: list[TripleColumns]) -> list[pa.ChunkedArray]:
     columns = [
         pa.chunked_array([chunk for column in same for chunk in column.chunks], NAME_TYPE)
-        for same in zip(*group, strict=True)
+        for same in zip(*(piece.names for piece in group), strict=True)
     ]
     group.clear()
     return columns
