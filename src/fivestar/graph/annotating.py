@@ -38,8 +38,7 @@ def labelled(vocabulary: Vocabulary, texts: Iterable[tuple[str, str, str]]) -> V
     rows = list(texts)
     owners = pc.index_in(pa.array([row[0] for row in rows], NAME_TYPE), value_set=vocabulary.names)
     labels, descriptions = (
-        [None] * len(vocabulary) if known is None else known.to_pylist()
-        for known in (vocabulary.labels, vocabulary.descriptions)
+        _texts(known, len(vocabulary)) for known in (vocabulary.labels, vocabulary.descriptions)
     )
     for owner, (_, label, description) in zip(owners.to_pylist(), rows, strict=True):
         if owner is not None:
@@ -60,7 +59,9 @@ def typed(graph: KnowledgeGraph, pairs: Sequence[tuple[str, str]]) -> EntityType
         names = graph.entities.names_of(graph.types.entities)
         kinds = graph.types.vocabulary.names_of(graph.types.types)
         rows = [*zip(names, kinds, strict=True), *rows]
-    owners = pc.index_in(pa.array([row[0] for row in rows], NAME_TYPE), value_set=graph.entities.names)
+    owners = pc.index_in(
+        pa.array([row[0] for row in rows], NAME_TYPE), value_set=graph.entities.names
+    )
     known = pa.array(np.flatnonzero(owners.is_valid()))
     if not len(known):
         return None
@@ -68,6 +69,10 @@ def typed(graph: KnowledgeGraph, pairs: Sequence[tuple[str, str]]) -> EntityType
     found = np.stack([owners.take(known).to_numpy(), coded.indices.to_numpy()], axis=1)
     found = np.unique(found, axis=0)
     return EntityTypes(Vocabulary("type", coded.dictionary), found[:, 0], found[:, 1])
+
+
+def _texts(known: pa.Array | None, count: int) -> list[str | None]:
+    return [None] * count if known is None else known.to_pylist()
 
 
 def _name(term: str, kind: str) -> str:

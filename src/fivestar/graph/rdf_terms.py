@@ -55,7 +55,6 @@ LITERAL = (
     rf"(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^<{IRI}>)?"
 )
 _IS_IRI = re.compile(IRI)
-_LITERAL_PARTS = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([A-Za-z0-9-]+)|\^\^<[^<>]*>)?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPES = {
@@ -113,11 +112,11 @@ def literal_text(term: str) -> tuple[str, str]:
     >>> literal_text(r'"caf\u00E9"@fr')
     ('café', 'fr')
     """
-    found = _LITERAL_PARTS.fullmatch(term)
-    if found is None:
-        return term, ""
-    text, language = found.groups()
-    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text, language or ""
+    end = term.rindex('"')  # neither a language nor a type holds a quote
+    text, language = term[1:end], term[end + 1 :]
+    if "\\" in text:
+        text = _ESCAPE.sub(_unescaped, text)
+    return text, language[1:] if language.startswith("@") else ""
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -39,6 +39,7 @@ from fivestar.graph.suspicions import suspicions
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 
+
 def read_graph(  # noqa: PLR0913
     source: object = None,
     *,
@@ -155,7 +156,7 @@ def _built(
         tallies[split] = Tally(tallies["train"].source, tallies["train"].unit, len(found[split]))
         tallies["train"].lines -= len(found[split])
     if not len(found["train"]):
-        raise BadSource(_why_empty(tallies["train"]))
+        raise BadSource(why_empty(tallies["train"]))
     distinct = {split: triples.distinct() for split, triples in found.items()}
     reports = {
         split: SplitReport.of(tallies[split], len(found[split]), len(distinct[split]))
@@ -195,7 +196,8 @@ def _of_train(
             others.setdefault(piece.split, []).append(piece)
 
 
-def _why_empty(tally: Tally) -> str:
+def why_empty(tally: Tally) -> str:
+    """What a source holds that has no triple."""
     counts = f"{tally.headers} header, {tally.blanks:,} blank, {tally.bad:,} bad"
     advice = ""
     for what, count, remedy in (

@@ -14,8 +14,8 @@ from fivestar.graph.readers.openke import OpenKEReader
 from fivestar.graph.readers.rdf import RdfReader
 from fivestar.graph.readers.sparql import SparqlReader
 
-# The order matters. Files: the text reader takes what no other knows by its name. Objects: a path is
-# iterable in no useful sense, a table is iterable by columns, a graph of NetworkX by nodes.
+# The order matters. Files: the text reader takes what no other knows by its name. Objects: a path
+# is iterable in no useful sense, a table is iterable by columns, a graph of NetworkX by nodes.
 READERS: tuple[Reader, ...] = (
     RdfReader(),
     ColumnarReader(),

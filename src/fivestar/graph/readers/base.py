@@ -57,6 +57,12 @@ class TripleColumns(NamedTuple):
     tails: pa.ChunkedArray
     split: str = "train"
 
+    @classmethod
+    def of(cls, columns: Sequence[pa.ChunkedArray], split: str) -> TripleColumns:
+        """A piece of three columns."""
+        heads, relations, tails = columns
+        return cls(heads, relations, tails, split)
+
     @property
     def names(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray]:
         """The three columns."""

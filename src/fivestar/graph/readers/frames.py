@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.errors import BadSource
-from fivestar.graph.arrow import Mask, to_mask
+from fivestar.graph.arrow import Mask, from_arrow, to_arrow, to_mask
 from fivestar.graph.readers.base import (
     SPLIT_NAMES,
     Formats,
@@ -71,8 +71,11 @@ class TablePlan:
             shown = ", ".join(str(column[row].as_py()) for column in columns)
             tally.reject(first + row, "has an empty head, relation or tail", shown, options)
         for split, rows in self._splits(table, good, first, options, tally):
-            kept = [column.filter(pa.array(rows)) for column in columns]
-            yield TripleColumns(*(columns if rows.all() else kept), split)
+            kept = columns
+            if not rows.all():
+                places = to_arrow(np.flatnonzero(rows))
+                kept = [column.take(places) for column in columns]
+            yield TripleColumns.of(kept, split)
 
     def _splits(
         self, table: pa.Table, good: Mask, first: int, options: ReadOptions, tally: Tally
@@ -82,10 +85,10 @@ class TablePlan:
             yield "train", good
             return
         coded = _names(table.column(self.split)).combine_chunks().dictionary_encode()
-        called = [split_called(text) for text in coded.dictionary.to_pylist()]
-        codes = pc.fill_null(coded.indices, len(called)).to_numpy()
-        splits = np.array([*called, None], dtype=object)[codes]
-        for row in np.flatnonzero(good & np.equal(splits, None)).tolist():
+        called = [split_called(text) or "" for text in coded.dictionary.to_pylist()]
+        codes = from_arrow(pc.fill_null(coded.indices, len(called)))
+        splits = np.array([*called, ""])[codes]
+        for row in np.flatnonzero(good & (splits == "")).tolist():
             text = table.column(self.split)[row].as_py()
             reason = f"is of the split {text!r}; use train, valid and test"
             tally.reject(first + row, reason, repr(text), options)
@@ -112,9 +115,7 @@ class FrameReader:
         yield from TablePlan.of(table.schema, options, tally.source).read(table, options, tally)
 
 
-def table_places(
-    titles: Sequence[str], options: ReadOptions, source: str
-) -> tuple[int, int, int]:
+def table_places(titles: Sequence[str], options: ReadOptions, source: str) -> tuple[int, int, int]:
     """Which columns are head, relation and tail."""
     named = options.columns or header_columns(titles) or len(titles) != 3
     return choose_columns(titles if named else None, len(titles), options.columns, source)
@@ -160,7 +161,8 @@ def _triple(item: object) -> list[str]:
     if len(fields) != 3:
         raise ValueError(f"has {counted(len(fields), 'field')} where 3 are expected")
     return [
-        name_of(field, role) for field, role in zip(fields, ("head", "relation", "tail"), strict=True)
+        name_of(field, role)
+        for field, role in zip(fields, ("head", "relation", "tail"), strict=True)
     ]
 
 

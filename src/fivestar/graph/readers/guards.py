@@ -1,8 +1,8 @@
 """What stands between a parser and a file that would harm it.
 
-The parsers of pyoxigraph are fast and strict, but a few hostile files make them exhaust the stack or
-the memory, and they take an XML file that was cut short for a whole one. Each guard passes the bytes
-on as they are read, and stops at what no honest file holds.
+The parsers of pyoxigraph are fast and strict, but a few hostile files make them exhaust the stack
+or the memory, and they take an XML file that was cut short for a whole one. Each guard passes the
+bytes on as they are read, and stops at what no honest file holds.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class XmlGuard:
     def _closed(self, _name: str) -> None:
         self._depth -= 1
 
-    def _declared(  # noqa: PLR0913, PLR0917  (as expat calls it)
+    def _declared(
         self,
         name: str,
         _is_parameter: bool,  # noqa: FBT001

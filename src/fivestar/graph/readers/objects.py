@@ -76,7 +76,7 @@ def _edge_columns(
         for column, name in zip(columns.setdefault(split, ([], [], [])), names, strict=True):
             column.append(name)
     for split, three in columns.items():
-        yield TripleColumns(*(pa.chunked_array([c], NAME_TYPE) for c in three), split)
+        yield TripleColumns.of([pa.chunked_array([c], NAME_TYPE) for c in three], split)
 
 
 def _relation(key: object, data: dict[object, object], wanted: str | None) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -18,7 +18,7 @@ from fivestar.graph.readers.statements import Sorter, Statements
 
 _SPOKEN = {"ttl": "Turtle", "trig": "TriG", "rdf": "RDF/XML", "jsonld": "JSON-LD"}
 _OXIGRAPH_NAMES = {"ttl": "TURTLE", "trig": "TRIG", "rdf": "RDF_XML", "jsonld": "JSON_LD"}
-_GUARDS: dict[str, type[Guard]] = {
+_GUARDS: dict[str, Callable[[str], Guard]] = {
     "ttl": TurtleGuard,
     "trig": TurtleGuard,
     "rdf": XmlGuard,
@@ -86,7 +86,7 @@ class _Document:
         while rows := list(islice(statements, _STATEMENTS_AT_ONCE)):
             first = self._tally.lines + 1
             self._tally.lines += len(rows)
-            numbers = range(first, first + len(rows))
+            numbers = list(range(first, first + len(rows)))
             if any(_NO_BASE in term for row in rows for term in row):
                 kept = [at for at, row in enumerate(rows) if self._is_absolute(row, numbers[at])]
                 rows, numbers = [rows[at] for at in kept], [numbers[at] for at in kept]
@@ -120,7 +120,9 @@ class _Document:
     def _misunderstood(self, error: SyntaxError, sample: bytes) -> BadSource:
         name, language = self._tally.source, _SPOKEN[self._kind]
         if b"http://www.w3.org/2005/sparql-results#" in sample:
-            return BadSource(f"{name}: these are results of SPARQL; name it .srx or say --format srx")
+            return BadSource(
+                f"{name}: these are results of SPARQL; name it .srx or say --format srx"
+            )
         if "LoadDocumentCallback" in str(error):
             return BadSource(
                 f'{name}: its "@context" is on the web, and nothing is ever fetched from there; '

@@ -1,8 +1,8 @@
 """N-Triples and N-Quads: RDF with one statement a line, at any size.
 
-A block of lines is read in two ways. Lines of plain IRIs, which are most, are taken apart by one
-regular expression over the whole block; all others go to pyoxigraph. Both ways give the same: tests
-hold them against each other. A bad line costs itself only.
+A block of lines is read in two ways. Plain lines, which are most, are cut into terms all at once,
+and each distinct term is checked; all others go to pyoxigraph. Both ways give the same: tests hold
+them against each other. A bad line costs itself only.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fivestar.graph.arrow import Mask, to_arrow, to_mask
+from fivestar.graph.arrow import Mask, to_arrow
 from fivestar.graph.rdf_terms import IRI
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.blocks import Block, line_blocks
 from fivestar.graph.readers.compression import refuse_binary
 from fivestar.graph.readers.delimited import LONGEST_LINE, TOO_LONG, reject_overlong
-from fivestar.graph.readers.statements import QUOTED, Sorter, Statements
+from fivestar.graph.readers.statements import QUOTED, Sorter, Statements, Terms
 from fivestar.graph.vocabulary import NAME_TYPE
 
-Terms = tuple[str, str, str, str]
+Row = tuple[str, str, str, str]
 _Rows = npt.NDArray[np.int64]
 _OXIGRAPH_NAMES = {"nt": "N_TRIPLES", "nq": "N_QUADS"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SAMPLE_BYTES = 1 << 12
-_PLAIN = r'<[^\x00-\x20<>"{}|^`\\]*>'
-_PLAIN_LINE = {
-    "nt": rf"^(?P<s>{_PLAIN}) (?P<p>{_PLAIN}) (?P<o>{_PLAIN}) \.\r?\n?$",
-    "nq": rf"^(?P<s>{_PLAIN}) (?P<p>{_PLAIN}) (?P<o>{_PLAIN})(?: (?P<g>{_PLAIN}))? \.\r?\n?$",
-}
-_VALID = f"^<(?:{IRI})>$"
+_PLAIN_TERM = (
+    rf'^(?:<(?:{IRI})>|"[^"\\\x00-\x1f\x7f]*"'
+    rf"(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^<(?:{IRI})>)?)$"
+)
+# A text is of this type anyway.
+_NEEDLESS_TYPE = "^^<http://www.w3.org/2001/XMLSchema#string>"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
 
 
-def terms_of(quad: Any) -> Terms:
+def terms_of(quad: Any) -> Row:
     """A statement of pyoxigraph as terms; the graph without a name is an empty string."""
     subject, predicate, item, graph = quad
     named = str(graph)
@@ -53,7 +53,7 @@ class LineReader:
     def __init__(self, oxigraph: Any, kind: str, options: ReadOptions, tally: Tally) -> None:
         self._parse = oxigraph.parse
         self._format = getattr(oxigraph.RdfFormat, _OXIGRAPH_NAMES[kind])
-        self._plain_line = _PLAIN_LINE[kind]
+        self._kind = kind
         self._options = options
         self._tally = tally
 
@@ -79,39 +79,22 @@ class LineReader:
     def _statements(self, block: Block) -> tuple[Statements, _Rows]:
         """The statements of a block in order, and the lines that they are on."""
         text = bytes(memoryview(block.buffer)[block.start : block.end])
-        offsets = _line_offsets(text)
+        lines = _Lines(text)
         before = self._tally.lines
-        self._tally.lines += len(offsets) - 1
-        found, rows = self._plain(text, offsets)
-        if len(rows) == len(offsets) - 1:
-            return found, rows
-        others = np.setdiff1d(np.arange(len(offsets) - 1), rows, assume_unique=True)
-        lines = {int(at): text[offsets[at] : offsets[at + 1]] for at in others}
-        more = self._careful(lines, before + 1)
-        return _merged(found, rows, more)
+        self._tally.lines += len(lines.starts)
+        found, plain = lines.plain_statements(self._kind)
+        if plain.all():
+            return found, np.arange(len(plain))
+        careful = self._careful(
+            {row: lines.line(row) for row in np.flatnonzero(~plain).tolist()}, before + 1
+        )
+        return _merged(found, np.flatnonzero(plain), careful)
 
-    def _plain(self, text: bytes, offsets: _Rows) -> tuple[Statements, _Rows]:
-        """Lines of valid IRIs and nothing else."""
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-        lines = pa.Array.from_buffers(NAME_TYPE, len(offsets) - 1, buffers)
-        try:
-            lines.validate(full=True)
-        except pa.ArrowInvalid:  # somewhere it is not UTF-8
-            return Statements.of([]), np.empty(0, np.int64)
-        found = pc.extract_regex(lines, self._plain_line)
-        good = to_mask(found.is_valid()) & (np.diff(offsets) <= LONGEST_LINE)
-        columns = found.flatten()
-        for column in columns:
-            good &= _are_valid(column)
-        if len(columns) == 3:
-            columns.append(pa.repeat(pa.scalar("", NAME_TYPE), len(lines)))
-        return Statements(*columns).take(good), np.flatnonzero(good)
-
-    def _careful(self, lines: dict[int, bytes], first: int) -> dict[int, Terms]:
+    def _careful(self, lines: dict[int, bytes], first: int) -> dict[int, Row]:
         """The statements of lines by their row, each line looked at by itself."""
         promising: dict[int, bytes] = {}
         for row, raw in lines.items():
-            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            line = raw.removesuffix(b"\r")
             if not line.strip(b" \t") or line.lstrip(b" \t").startswith(b"#"):
                 self._tally.blanks += 1
             elif reason := _what_is_wrong(line):
@@ -121,7 +104,7 @@ class LineReader:
         found = self._parsed_at_once(list(promising.values()))
         if found is not None:
             return dict(zip(promising, found, strict=True))
-        statements: dict[int, Terms] = {}
+        statements: dict[int, Row] = {}
         for row, line in promising.items():
             try:
                 (quad,) = self._parse(line, format=self._format)
@@ -131,7 +114,7 @@ class LineReader:
                 self._reject(first + row, f"is no statement: {reason}", line)
         return statements
 
-    def _parsed_at_once(self, lines: list[bytes]) -> list[Terms] | None:
+    def _parsed_at_once(self, lines: list[bytes]) -> list[Row] | None:
         """The statement of each line, or None if there is something wrong somewhere."""
         try:
             found = [terms_of(quad) for quad in self._parse(b"\n".join(lines), format=self._format)]
@@ -144,22 +127,87 @@ class LineReader:
         self._tally.reject(number, reason, shown, self._options)
 
 
-def _line_offsets(text: bytes) -> _Rows:
-    """Where each line begins, and where the last one ends."""
-    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
-    unfinished = [len(text)] if not len(ends) or ends[-1] < len(text) else []
-    return np.concatenate([[0], ends, unfinished]).astype(np.int64)
+class _Lines:
+    """The lines of a block, and where their fields are."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._bytes = np.frombuffer(text, np.uint8)
+        ends = np.flatnonzero(self._bytes == ord("\n"))
+        if len(text) and (not len(ends) or ends[-1] < len(text) - 1):
+            ends = np.append(ends, len(text))
+        self.starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+        self._ends = ends
+
+    def line(self, row: int) -> bytes:
+        """A line without its line feed."""
+        return self.text[self.starts[row] : self._ends[row]]
+
+    def plain_statements(self, kind: str) -> tuple[Statements, Mask]:
+        """What stands on the plain lines, and which lines these are.
+
+        Plain is: subject, predicate and object with one space between, perhaps a graph, and a space
+        and a dot at the end, where every term is written as pyoxigraph would write it.
+        """
+        try:
+            self.text.decode("utf-8")
+        except UnicodeDecodeError:
+            return Statements.of([]), np.zeros(len(self.starts), bool)
+        spaces = np.flatnonzero(self._bytes == ord(" "))
+        first = np.searchsorted(spaces, self.starts)
+        ends = self._ends - (self._at(self._ends - 1) == ord("\r"))
+        last = np.searchsorted(spaces, ends - 2)  # the space before the dot
+        plain = (last - first >= 2) & (ends - self.starts <= LONGEST_LINE)
+        plain &= (self._at(ends - 1) == ord(".")) & (self._at(ends - 2) == ord(" "))
+        rows = np.flatnonzero(plain)
+        first, last, ends = first[rows], last[rows], ends[rows] - 2
+        # A graph is the last of four fields: a text with spaces ends with a quote or a type.
+        before_graph = spaces[last - 1]
+        has_graph = (last - first > 2) & (self._at(before_graph + 1) == ord("<"))
+        has_graph &= (self._at(ends - 1) == ord(">")) & (kind == "nq")
+        object_ends = np.where(has_graph, before_graph, ends)
+        bounds = [self.starts[rows], spaces[first], spaces[first] + 1, spaces[first + 1]]
+        bounds += [spaces[first + 1] + 1, object_ends, np.minimum(object_ends + 1, ends), ends]
+        columns = [Terms.of(column) for column in _cut(self.text, np.stack(bounds, axis=1))]
+        good = np.ones(len(rows), bool)
+        for column, valid in zip(columns, (_is_iri, _is_iri, _is_term, _is_graph), strict=True):
+            good &= column.where(valid)
+        plain[rows[~good]] = False
+        return Statements(*columns).take(good), plain
+
+    def _at(self, places: _Rows) -> npt.NDArray[np.uint8]:
+        """The bytes at these places; outside of the text there is nothing to be found."""
+        if not len(self._bytes):
+            return np.zeros(len(places), np.uint8)
+        found = self._bytes[np.clip(places, 0, len(self._bytes) - 1)]
+        return np.where((places >= 0) & (places < len(self._bytes)), found, 0).astype(np.uint8)
 
 
-def _are_valid(terms: pa.Array) -> Mask:
-    """Which of these are IRIs, or nothing (a graph without a name)."""
-    coded = terms.dictionary_encode()
-    known = coded.dictionary
-    valid = pc.or_(pc.match_substring_regex(known, _VALID), pc.equal(known, pa.scalar("")))
-    found = to_mask(pc.fill_null(valid, fill_value=False))
-    if found.all():
-        return to_mask(coded.is_valid())
-    return found[pc.fill_null(coded.indices, 0).to_numpy()]  # type: ignore[no-any-return]
+def _cut(text: bytes, bounds: npt.NDArray[np.int64]) -> list[pa.Array]:
+    """The pieces of a text between the 1st and the 2nd bound, the 3rd and the 4th, and so on.
+
+    Bounds rise, so the pieces and what is between them are one array without a copy.
+    """
+    offsets = np.append(bounds.ravel(), bounds.ravel()[-1:] if bounds.size else 0)
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(text)]
+    every = pa.Array.from_buffers(NAME_TYPE, len(offsets) - 1, buffers)
+    width = bounds.shape[1]
+    places = np.arange(0, bounds.size, width)
+    return [every.take(to_arrow(places + column)) for column in range(0, width, 2)]
+
+
+def _is_iri(terms: pa.Array) -> pa.Array:
+    return pc.match_substring_regex(terms, f"^<(?:{IRI})>$")
+
+
+def _is_graph(terms: pa.Array) -> pa.Array:
+    return pc.or_(_is_iri(terms), pc.equal(terms, pa.scalar("", NAME_TYPE)))
+
+
+def _is_term(terms: pa.Array) -> pa.Array:
+    """IRIs, and literals without escapes that are written as pyoxigraph would write them."""
+    form = pc.match_substring_regex(terms, _PLAIN_TERM)
+    return pc.and_not(form, pc.ends_with(terms, _NEEDLESS_TYPE))
 
 
 def _what_is_wrong(line: bytes) -> str:
@@ -167,7 +215,10 @@ def _what_is_wrong(line: bytes) -> str:
     if len(line) > LONGEST_LINE:
         return TOO_LONG
     if b"\r" in line:
-        return "holds a carriage return within; if the file has old line ends, convert it: tr '\\r' '\\n'"
+        return (
+            "holds a carriage return within; if the file has old line ends, "
+            "convert it: tr '\\r' '\\n'"
+        )
     try:
         line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -181,11 +232,14 @@ def _what_is_wrong(line: bytes) -> str:
     return ""
 
 
-def _merged(found: Statements, rows: _Rows, more: dict[int, Terms]) -> tuple[Statements, _Rows]:
+def _merged(found: Statements, rows: _Rows, more: dict[int, Row]) -> tuple[Statements, _Rows]:
     """Both kinds of lines in the order of the file."""
     others = Statements.of(list(more.values()))
     all_rows = np.concatenate([rows, np.fromiter(more, np.int64, len(more))])
     order = np.argsort(all_rows, kind="stable")
-    places = to_arrow(order)
-    joined = (pa.concat_arrays(pair) for pair in zip(found, others, strict=True))
-    return Statements(*(column.take(places) for column in joined)), all_rows[order]
+    columns = []
+    for mine, theirs in zip(found, others, strict=True):
+        known = pa.chunked_array([mine.known, theirs.known], NAME_TYPE).combine_chunks()
+        codes = np.concatenate([mine.codes, theirs.codes + np.int32(len(mine.known))])
+        columns.append(Terms(codes[order].astype(np.int32), known))
+    return Statements(*columns), all_rows[order]

@@ -6,16 +6,18 @@ Statements come as columns of terms, written as in N-Triples, whatever they were
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.errors import SettingsError
-from fivestar.graph.arrow import Mask, to_arrow, to_mask
+from fivestar.graph.arrow import Mask, from_arrow, to_arrow, to_mask
 from fivestar.graph.rdf_terms import (
     DESCRIPTIONS,
     LABELS,
@@ -33,26 +35,70 @@ _DEFAULT_GRAPH = "default"
 QUOTED = "is about a quoted triple (RDF-star), which is no entity"
 
 
+@dataclass(frozen=True)
+class Terms:
+    """A column of terms as numbers of distinct ones: what is asked of a term is asked once."""
+
+    codes: npt.NDArray[np.int32]
+    known: pa.Array
+
+    @classmethod
+    def of(cls, terms: pa.Array) -> Terms:
+        """A column of terms, none missing."""
+        coded = terms.dictionary_encode()
+        return cls(from_arrow(coded.indices), coded.dictionary)
+
+    @classmethod
+    def same(cls, term: str, count: int) -> Terms:
+        """One term again and again."""
+        return cls(np.zeros(count, np.int32), pa.array([term], NAME_TYPE))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def where(self, test: Callable[[pa.Array], pa.Array]) -> Mask:
+        """Which rows hold a term that passes a test."""
+        return to_mask(test(self.known))[self.codes]
+
+    def take(self, rows: Mask) -> Terms:
+        """Those of a mask."""
+        return Terms(self.codes[rows], self.known)
+
+    def used(self) -> Terms:
+        """The same without distinct terms that occur nowhere any more."""
+        occurs = np.zeros(len(self.known), bool)
+        occurs[self.codes] = True
+        if occurs.all():
+            return self
+        numbers = (np.cumsum(occurs) - 1).astype(np.int32)
+        return Terms(numbers[self.codes], self.known.take(to_arrow(np.flatnonzero(occurs))))
+
+    def texts(self) -> pa.Array:
+        """The terms row by row."""
+        return self.known.take(to_arrow(self.codes))
+
+
 class Statements(NamedTuple):
     """Equally many subjects, predicates, objects and graphs; no graph is an empty string."""
 
-    subjects: pa.Array
-    predicates: pa.Array
-    objects: pa.Array
-    graphs: pa.Array
+    subjects: Terms
+    predicates: Terms
+    objects: Terms
+    graphs: Terms
 
     @classmethod
     def of(cls, rows: Sequence[tuple[str, str, str, str]]) -> Statements:
         """Statements of rows of terms."""
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-        return cls(*(pa.array(column, NAME_TYPE) for column in columns))
+        return cls(*(Terms.of(pa.array(column, NAME_TYPE)) for column in columns))
 
     def take(self, rows: Mask) -> Statements:
         """Those of a mask."""
-        if rows.all():
-            return self
-        places = to_arrow(np.flatnonzero(rows))
-        return Statements(*(column.take(places) for column in self))
+        return self if rows.all() else Statements(*(column.take(rows) for column in self))
+
+    def rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """Row by row."""
+        return zip(*(column.texts().to_pylist() for column in self), strict=True)
 
 
 @dataclass
@@ -87,30 +133,33 @@ class Sorter:
         self._tally = tally
         self._blank = BlankNodes(options.blank_scope, unlabelled)
         self._graphs = None if options.graphs is None else _graph_terms(options.graphs)
-        self._ranks = _ranks(LABELS), _ranks(DESCRIPTIONS)
+        self._ranks: dict[tuple[str, str], int] = {}
 
-    def sort(self, statements: Statements, numbers: Sequence[int]) -> Iterator[TripleColumns]:
+    def sort(self, statements: Statements, numbers: npt.ArrayLike) -> Iterator[TripleColumns]:
         """The facts among statements; `numbers` are their places in the source."""
         wanted = np.ones(len(statements.graphs), bool)
         if self._graphs is not None:
-            found = pc.is_in(statements.graphs, value_set=pa.array(self._graphs, NAME_TYPE))
-            wanted = to_mask(found)
+            wanted = statements.graphs.where(self._is_wanted)
             self._tally.other_graphs += int(np.count_nonzero(~wanted))
-        quoted = wanted & to_mask(pc.starts_with(statements.objects, "<<"))
-        for row in np.flatnonzero(quoted).tolist():
-            text = " ".join(str(column[row].as_py()) for column in statements[:3])
-            self._tally.reject(int(numbers[row]), QUOTED, text, self._options)
+        quoted = wanted & statements.objects.where(lambda terms: pc.starts_with(terms, "<<"))
+        for number, row in zip(
+            np.asarray(numbers)[quoted].tolist(), statements.take(quoted).rows(), strict=True
+        ):
+            self._tally.reject(number, QUOTED, " ".join(row[:3]), self._options)
         statements = self._without_annotations(statements.take(wanted & ~quoted))
         yield from self._by_split(statements)
 
+    def _is_wanted(self, graphs: pa.Array) -> pa.Array:
+        return pc.is_in(graphs, value_set=pa.array(self._graphs, NAME_TYPE))
+
     def _without_annotations(self, statements: Statements) -> Statements:
-        literal = to_mask(pc.starts_with(statements.objects, '"'))
-        typing = ~literal & to_mask(pc.equal(statements.predicates, pa.scalar(TYPE, NAME_TYPE)))
-        texts = literal & to_mask(pc.is_in(statements.predicates, value_set=_TELLING))
+        literal = statements.objects.where(lambda terms: pc.starts_with(terms, '"'))
+        texts = literal & statements.predicates.where(_is_telling)
         facts = ~texts
         if texts.any():
             self._note_texts(statements.take(texts))
-        if self._options.types == "types" and typing.any():
+        if self._options.types == "types":
+            typing = ~literal & statements.predicates.where(_is_type)
             self._note_types(statements.take(typing))
             facts &= ~typing
         if self._options.literals == "drop":
@@ -120,46 +169,40 @@ class Sorter:
 
     def _note_texts(self, statements: Statements) -> None:
         told = self._tally.annotations
-        for subject, predicate, text_term in zip(
-            *(column.to_pylist() for column in statements[:3]), strict=True
-        ):
-            self._tally.labels += 1
-            text, language = literal_text(text_term)
-            if not text:
-                continue
-            texts = (told.labels, told.descriptions)
-            for ranks, known in zip(self._ranks, texts, strict=True):
-                if predicate in ranks:
-                    rank = len(ranks) * self._language_rank(language) + ranks[predicate]
-                    keep_better(known, self._about(subject), rank, text)
+        self._tally.labels += len(statements.subjects)
+        for subject, predicate, item, _ in statements.rows():
+            text, language = literal_text(item)
+            known = told.labels if predicate in LABELS else told.descriptions
+            if text:
+                keep_better(known, self._about(subject), self._rank(predicate, language), text)
 
-    def _language_rank(self, language: str) -> int:
-        wanted = self._options.language.casefold()
-        if language.casefold() == wanted:
-            return 0
-        if language.casefold().startswith(f"{wanted}-"):
-            return 1
-        return 3 if language else 2
+    def _rank(self, predicate: str, language: str) -> int:
+        """How far a text is from what was asked for: its language counts first."""
+        if (predicate, language) not in self._ranks:
+            wanted, found = self._options.language.casefold(), language.casefold()
+            distance = 0 if found == wanted else 1 if found.startswith(f"{wanted}-") else 2
+            distance += distance == 2 and found != ""
+            among = LABELS if predicate in LABELS else DESCRIPTIONS
+            rank = len(among) * distance + among.index(predicate)
+            self._ranks[predicate, language] = rank
+        return self._ranks[predicate, language]
 
     def _note_types(self, statements: Statements) -> None:
         self._tally.types += len(statements.subjects)
-        subjects, kinds = statements.subjects.to_pylist(), statements.objects.to_pylist()
-        pairs = zip(map(self._about, subjects), map(self._about, kinds), strict=True)
-        self._tally.annotations.types |= dict.fromkeys(pairs)
+        types = self._tally.annotations.types
+        for subject, _, kind, _ in statements.rows():
+            types[self._about(subject), self._about(kind)] = None
 
     def _about(self, term: str) -> str:
         return self._blank.name(term) if term.startswith("_:") else term
 
     def _by_split(self, statements: Statements) -> Iterator[TripleColumns]:
-        split = pc.index_in(statements.graphs, value_set=_SPLIT_TERMS)
-        if self._options.graphs is not None or split.null_count == len(split):
-            yield self._named(statements, "train")
-            return
-        numbers = pc.fill_null(split, _TRAIN).to_numpy()
-        for number, name in enumerate(SPLIT_GRAPHS.values()):
-            part = statements.take(numbers == number)
-            if len(part.subjects):
-                yield self._named(part, name)
+        for graph, split in SPLIT_GRAPHS.items() if self._options.graphs is None else ():
+            here = statements.graphs.where(partial(pc.equal, pa.scalar(graph, NAME_TYPE)))
+            if split != "train" and here.any():
+                yield self._named(statements.take(here), split)
+                statements = statements.take(~here)
+        yield self._named(statements, "train")
 
     def _named(self, statements: Statements, split: str) -> TripleColumns:
         subjects, predicates, objects, _ = statements
@@ -170,18 +213,18 @@ class Sorter:
             split,
         )
 
-    def _names(self, terms: pa.Array, kind: str) -> pa.ChunkedArray:
-        """The names of terms; what has to be done a term in Python is done once a distinct one."""
-        coded = terms.dictionary_encode()
-        known = coded.dictionary
-        names = pc.utf8_slice_codeunits(known, 1, -1)  # an IRI without its brackets
+    def _names(self, terms: Terms, kind: str) -> pa.ChunkedArray:
+        """The names of terms; what has to be done in Python is done once a distinct one."""
+        terms = terms.used()
         odd = pc.or_(
-            pc.starts_with(known, "<urn:fivestar:"), pc.invert(pc.starts_with(known, "<"))
+            pc.starts_with(terms.known, "<urn:fivestar:"),
+            pc.invert(pc.starts_with(terms.known, "<")),
         )
+        names = pc.utf8_slice_codeunits(terms.known, 1, -1)  # an IRI without its brackets
         if pc.any(odd).as_py():
-            some = [self._name(term, kind) for term in known.filter(odd).to_pylist()]
-            names = pc.replace_withto_mask(names, odd, pa.array(some, NAME_TYPE))
-        return pa.chunked_array([names.take(coded.indices)], NAME_TYPE)
+            some = [self._name(term, kind) for term in terms.known.filter(odd).to_pylist()]
+            names = pc.replace_with_mask(names, odd, pa.array(some, NAME_TYPE))
+        return pa.chunked_array([Terms(terms.codes, names).texts()], NAME_TYPE)
 
     def _name(self, term: str, kind: str) -> str:
         if term.startswith("_:"):
@@ -189,13 +232,12 @@ class Sorter:
         return iri_as_name(term[1:-1], kind) if term.startswith("<") else term
 
 
-_TELLING = pa.array([*LABELS, *DESCRIPTIONS], NAME_TYPE)
-_SPLIT_TERMS = pa.array(list(SPLIT_GRAPHS), NAME_TYPE)
-_TRAIN = list(SPLIT_GRAPHS.values()).index("train")
+def _is_telling(predicates: pa.Array) -> pa.Array:
+    return pc.is_in(predicates, value_set=pa.array([*LABELS, *DESCRIPTIONS], NAME_TYPE))
 
 
-def _ranks(predicates: Sequence[str]) -> dict[str, int]:
-    return {predicate: rank for rank, predicate in enumerate(predicates)}
+def _is_type(predicates: pa.Array) -> pa.Array:
+    return pc.equal(predicates, pa.scalar(TYPE, NAME_TYPE))
 
 
 def _graph_terms(graphs: Sequence[str]) -> list[str]:
@@ -209,4 +251,3 @@ def _graph_terms(graphs: Sequence[str]) -> list[str]:
         is_term = graph.startswith("_:") or bare == _DEFAULT_GRAPH
         terms.append(("" if bare == _DEFAULT_GRAPH else graph) if is_term else f"<{bare}>")
     return terms
-
