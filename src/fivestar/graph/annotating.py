@@ -21,9 +21,9 @@ def with_annotations(graph: KnowledgeGraph, told: Annotations) -> KnowledgeGraph
         return graph
     vocabularies = {}
     for kind, vocabulary in (("entity", graph.entities), ("relation", graph.relations)):
-        texts = [(_name(term, kind), text, "") for term, (_, text) in told.labels.items()]
-        texts += [(_name(term, kind), "", text) for term, (_, text) in told.descriptions.items()]
-        vocabularies[kind] = labelled(vocabulary, texts)
+        labels = [(_name(term, kind), text, "") for term, (_, text) in told.labels.items()]
+        more = [(_name(term, kind), "", text) for term, (_, text) in told.descriptions.items()]
+        vocabularies[kind] = labelled(vocabulary, labels + more)
     pairs = [(_name(term, "entity"), _name(kind, "type")) for term, kind in told.types]
     return replace(
         graph,
@@ -76,4 +76,6 @@ def _texts(known: pa.Array | None, count: int) -> list[str | None]:
 
 
 def _name(term: str, kind: str) -> str:
-    return iri_as_name(term[1:-1], kind) if term.startswith("<") else term
+    if not term.startswith("<"):
+        return term
+    return iri_as_name(term[1:-1], kind) if term.startswith("<urn:fivestar:") else term[1:-1]
