@@ -50,9 +50,16 @@ IRI = (
 )
 # Fewer than N-Triples allows: what these match, every tool reads as the same node.
 BLANK = r"_:[A-Za-z0-9_](?:[A-Za-z0-9_.\-]*[A-Za-z0-9_\-])?"
+# Literals as pyoxigraph writes them, so that they read back as the same; but not of types that say
+# nothing or need a language.
 LITERAL = (
-    r'"(?:[^"\\\x00-\x1f\x7f]|\\[tbnrf"\'\\]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*"'
+    r'"(?:[^"\\\x00-\x1f\x7f]|\\[tbnrf"\\]|\\u00(?:0[0-7BEF]|1[0-9A-F]|7F))*"'
     rf"(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^<{IRI}>)?"
+)
+SPECIAL_TYPES = (
+    "^^<http://www.w3.org/2001/XMLSchema#string>",
+    f"^^<{RDF}langString>",
+    f"^^<{RDF}dirLangString>",
 )
 _IS_IRI = re.compile(IRI)
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)

@@ -134,8 +134,8 @@ class RdflibReader:
 def _rdflib_statements(graph: Any) -> Iterator[tuple[object, object, object, object]]:
     if not hasattr(graph, "quads"):
         return ((*triple, None) for triple in graph)
-    unnamed = getattr(graph, "default_graph", None) or getattr(graph, "default_context", None)
-    unnamed_id = getattr(unnamed, "identifier", None)
+    called = "default_graph" if hasattr(graph, "default_graph") else "default_context"
+    unnamed_id = getattr(getattr(graph, called, None), "identifier", None)
 
     def name(context: Any) -> object:
         identifier = getattr(context, "identifier", context)

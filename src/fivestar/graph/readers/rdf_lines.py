@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.graph.arrow import Mask, to_arrow
-from fivestar.graph.rdf_terms import IRI
+from fivestar.graph.rdf_terms import IRI, LITERAL, SPECIAL_TYPES
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.blocks import Block, line_blocks
 from fivestar.graph.readers.compression import refuse_binary
@@ -30,12 +30,7 @@ _Rows = npt.NDArray[np.int64]
 _OXIGRAPH_NAMES = {"nt": "N_TRIPLES", "nq": "N_QUADS"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SAMPLE_BYTES = 1 << 12
-_PLAIN_TERM = (
-    rf'^(?:<(?:{IRI})>|"[^"\\\x00-\x1f\x7f]*"'
-    rf"(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^<(?:{IRI})>)?)$"
-)
-# A text is of this type anyway.
-_NEEDLESS_TYPE = "^^<http://www.w3.org/2001/XMLSchema#string>"
+_PLAIN_TERM = rf"^(?:<(?:{IRI})>|{LITERAL})$"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
 
@@ -93,38 +88,42 @@ class LineReader:
     def _careful(self, lines: dict[int, bytes], first: int) -> dict[int, Row]:
         """The statements of lines by their row, each line looked at by itself."""
         promising: dict[int, bytes] = {}
+        reasons: dict[int, str] = {}
         for row, raw in lines.items():
             line = raw.removesuffix(b"\r")
             if not line.strip(b" \t") or line.lstrip(b" \t").startswith(b"#"):
                 self._tally.blanks += 1
             elif reason := _what_is_wrong(line):
-                self._reject(first + row, reason, line)
+                reasons[row] = reason
             else:
                 promising[row] = line
-        found = self._parsed_at_once(list(promising.values()))
-        if found is not None:
-            return dict(zip(promising, found, strict=True))
-        statements: dict[int, Row] = {}
-        for row, line in promising.items():
-            try:
-                (quad,) = self._parse(line, format=self._format)
-                statements[row] = terms_of(quad)
-            except (SyntaxError, MemoryError) as error:
-                reason = _PLACE.sub("", str(error))
-                self._reject(first + row, f"is no statement: {reason}", line)
+        statements = self._parsed_at_once(promising)
+        if statements is None:
+            statements = self._parsed_singly(promising, reasons)
+        for row in sorted(reasons):
+            shown = lines[row][:1_000].decode("utf-8", "backslashreplace")
+            self._tally.reject(first + row, reasons[row], shown, self._options)
         return statements
 
-    def _parsed_at_once(self, lines: list[bytes]) -> list[Row] | None:
+    def _parsed_at_once(self, lines: dict[int, bytes]) -> dict[int, Row] | None:
         """The statement of each line, or None if there is something wrong somewhere."""
         try:
-            found = [terms_of(quad) for quad in self._parse(b"\n".join(lines), format=self._format)]
+            text = b"\n".join(lines.values())
+            found = [terms_of(quad) for quad in self._parse(text, format=self._format)]
         except (SyntaxError, MemoryError):
             return None
-        return found if len(found) == len(lines) else None
+        return dict(zip(lines, found, strict=True)) if len(found) == len(lines) else None
 
-    def _reject(self, number: int, reason: str, line: bytes) -> None:
-        shown = line[:1_000].decode("utf-8", "backslashreplace")
-        self._tally.reject(number, reason, shown, self._options)
+    def _parsed_singly(self, lines: dict[int, bytes], reasons: dict[int, str]) -> dict[int, Row]:
+        """The statement of each good line, and what is wrong with the others."""
+        found = {}
+        for row, line in lines.items():
+            try:
+                (quad,) = self._parse(line, format=self._format)
+                found[row] = terms_of(quad)
+            except (SyntaxError, MemoryError) as error:
+                reasons[row] = f"is no statement: {_PLACE.sub('', str(error))}"
+        return found
 
 
 class _Lines:
@@ -205,9 +204,11 @@ def _is_graph(terms: pa.Array) -> pa.Array:
 
 
 def _is_term(terms: pa.Array) -> pa.Array:
-    """IRIs, and literals without escapes that are written as pyoxigraph would write them."""
-    form = pc.match_substring_regex(terms, _PLAIN_TERM)
-    return pc.and_not(form, pc.ends_with(terms, _NEEDLESS_TYPE))
+    """IRIs and literals, if they are written as pyoxigraph would write them."""
+    found = pc.match_substring_regex(terms, _PLAIN_TERM)
+    for ending in SPECIAL_TYPES:
+        found = pc.and_not(found, pc.ends_with(terms, ending))
+    return found
 
 
 def _what_is_wrong(line: bytes) -> str:

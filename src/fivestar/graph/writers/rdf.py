@@ -14,6 +14,7 @@ from fivestar.graph.rdf_terms import (
     IRI,
     LABEL,
     LITERAL,
+    SPECIAL_TYPES,
     SPLIT_GRAPHS,
     TYPE,
     literal,
@@ -89,6 +90,8 @@ class RdfSink:
             kept = pa.repeat(pa.scalar(False), len(known))  # noqa: FBT003
             for form in as_is:
                 kept = pc.or_(kept, pc.match_substring_regex(known, f"^(?:{form})$"))
+            for ending in SPECIAL_TYPES:
+                kept = pc.and_not(kept, pc.ends_with(known, ending))
             odd = pc.and_not(others, kept)
             encoded = [f"<{name_as_iri(name, kind)}>" for name in known.filter(odd).to_pylist()]
             terms = pc.if_else(is_iri, terms, known)
