@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fivestar.cli.source import Reading, reads_a_source
-from fivestar.cli.terminal import err, out, reading_progress, warn
+from fivestar.cli.terminal import err, reading_progress, warn
+from fivestar.cli.terminal import out as screen
 
 if TYPE_CHECKING:
     from fivestar.graph.report import SplitReport
@@ -26,10 +27,9 @@ def graph_convert(
             "name of a data set."
         ),
     ],
-    target: Annotated[
+    out: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT",
             help="A file that ends with .tsv, .csv, .nt, .nq, .ttl (also packed: .gz, .zst …), "
             ".parquet, .arrow or .feather; or a new folder.",
         ),
@@ -57,7 +57,7 @@ def graph_convert(
         warnings.simplefilter("always")
         done = convert_graph(
             source,
-            target,
+            out,
             to=to,
             splits="merge" if merge else "keep",
             existing="replace" if force else "refuse",
@@ -66,10 +66,10 @@ def graph_convert(
     for each in caught:
         warn(str(each.message), err)
     counts = ", ".join(f"{count:,} {split}" for split, count in done.triples.items())
-    out.print(f"{counts} triples in {done.out}", markup=False, soft_wrap=True)
+    screen.print(f"{counts} triples in {done.out}", markup=False, soft_wrap=True)
     for report in done.report.values():
         if left := _left_out(report):
-            out.print(f"{report.source}: {left}", markup=False, soft_wrap=True)
+            screen.print(f"{report.source}: {left}", markup=False, soft_wrap=True)
 
 
 def _left_out(report: SplitReport) -> str:

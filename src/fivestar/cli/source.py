@@ -169,7 +169,7 @@ def reads_a_source(command: Callable[..., None]) -> Callable[..., None]:
     others = [p for p in own if p.kind is p.VAR_KEYWORD]
 
     def with_options(*arguments: Any, **given: Any) -> None:
-        chosen = {field.name: given.pop(field.name) for field in fields(Reading)}
+        chosen = {field.name: given.pop(field.name, field.default) for field in fields(Reading)}
         command(*arguments, reading=Reading(**chosen), **given)
 
     parameters = [*named, *added, *others]

@@ -286,3 +286,14 @@ def test_splits_as_named_graphs(write):
     assert list(graph.entities) == ["a:b", "a:e", "a:f", "a:d"]
     assert all(adds_up(report) for report in graph.report.splits.values())
     assert len(read_graph(path, graphs=["urn:fivestar:split:test"]).train) == 1
+
+
+@pytest.mark.parametrize("kind", ["nt", "nq", "ttl", "trig"])
+def test_quoted_triples_are_bad_statements(write, kind):
+    text = "<a:b> <a:c> <a:d> .\n<a:b> <a:c> <<( <a:a> <a:b> <a:c> )>> .\n"
+    path = write(text + '<a:b> <a:c> <<( _:a <a:b> "x y" )>> .\n', f"g.{kind}")
+    with pytest.raises(BadLine, match="2: is about a quoted triple"):
+        read_graph(path)
+    with pytest.warns(GraphWarning, match="2 bad"):
+        graph = read_graph(path, on_bad_line="skip", literals="keep")
+    assert rows(graph) == [("a:b", "a:c", "a:d")]

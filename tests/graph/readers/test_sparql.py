@@ -91,3 +91,12 @@ def test_results_that_were_cut_short(path):
     path.write_bytes(whole[:-30])
     with pytest.raises(BadSource, match=r"well-formed|SPARQL result"):
         read_graph(path)
+
+
+def test_a_quoted_triple_is_a_bad_row(tmp_path):
+    parts = {key: term(f"a:{key}") for key in ("subject", "predicate", "object")}
+    row = {"s": term("a:s"), "p": term("a:p"), "o": {"type": "triple", "value": parts}}
+    results = {"head": {"vars": ["s", "p", "o"]}, "results": {"bindings": [row]}}
+    (tmp_path / "g.srj").write_text(json.dumps(results))
+    with pytest.raises(BadSource, match="quoted triple"):
+        read_graph(tmp_path / "g.srj")

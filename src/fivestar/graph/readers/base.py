@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import pyarrow as pa
 
@@ -46,7 +46,8 @@ DESCRIBED_BAD_LINES = 1_000
 _SHOWN_CHARACTERS = 120
 
 
-class TripleColumns(NamedTuple):
+@dataclass(frozen=True)
+class TripleColumns:
     """A piece of a source: equally many heads, relations and tails, all of one split.
 
     Sources that do not tell splits apart are all "train".

@@ -122,7 +122,7 @@ def _read_quickly(block: Block, dialect: Dialect, tally: Tally) -> TripleColumns
     except pa.ArrowInvalid:
         return None
     columns = TripleColumns(*(table[title] for title in wanted))
-    if any(pc.min(pc.binary_length(column)).as_py() == 0 for column in columns):
+    if any(pc.min(pc.binary_length(column)).as_py() == 0 for column in columns.names):
         return None
     lines = block.line_count()
     tally.lines += lines

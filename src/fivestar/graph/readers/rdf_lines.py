@@ -22,7 +22,7 @@ from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.blocks import Block, line_blocks
 from fivestar.graph.readers.compression import refuse_binary
 from fivestar.graph.readers.delimited import LONGEST_LINE, TOO_LONG, reject_overlong
-from fivestar.graph.readers.statements import QUOTED, Sorter, Statements, Terms
+from fivestar.graph.readers.statements import QUOTED, Sorter, Statements, Terms, term_text
 from fivestar.graph.vocabulary import NAME_TYPE
 
 Row = tuple[str, str, str, str]
@@ -39,7 +39,7 @@ def terms_of(quad: Any) -> Row:
     """A statement of pyoxigraph as terms; the graph without a name is an empty string."""
     subject, predicate, item, graph = quad
     named = str(graph)
-    return str(subject), str(predicate), str(item), "" if named == "DEFAULT" else named
+    return str(subject), str(predicate), term_text(item), "" if named == "DEFAULT" else named
 
 
 class LineReader:

@@ -14,7 +14,7 @@ from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColum
 from fivestar.graph.readers.compression import open_bytes, refuse_binary, suffix_of
 from fivestar.graph.readers.frames import table_places
 from fivestar.graph.readers.guards import Guarded, JsonGuard, XmlGuard
-from fivestar.graph.readers.statements import Sorter, Statements
+from fivestar.graph.readers.statements import Sorter, Statements, term_text
 
 _ROWS_AT_ONCE = 50_000
 _PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
@@ -71,7 +71,7 @@ def _read_rows(results: Any, options: ReadOptions, tally: Tally) -> Iterator[Tri
             number = tally.lines
             tally.lines += 1
             terms = [solution[place] for place in places]
-            texts = ["" if term is None else str(term) for term in terms]
+            texts = ["" if term is None else term_text(term) for term in terms]
             if reason := _what_is_wrong(texts, [titles[place] for place in places]):
                 tally.reject(number, reason, " ".join(texts), options)
                 continue

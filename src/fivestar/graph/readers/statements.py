@@ -29,8 +29,8 @@ from fivestar.graph.rdf_terms import (
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns, keep_better
 from fivestar.graph.vocabulary import NAME_TYPE
 
-# The parsers give nodes without a label a random one of this form.
-_NEVER_LABELLED = re.compile(r"_:[a-f][0-9a-f]{31}")
+# The parsers give nodes without a label a random number; zeros in front are left out.
+_NEVER_LABELLED = re.compile(r"_:[a-f][0-9a-f]{20,31}")
 _DEFAULT_GRAPH = "default"
 QUOTED = "is about a quoted triple (RDF-star), which is no entity"
 
@@ -99,6 +99,15 @@ class Statements(NamedTuple):
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """Row by row."""
         return zip(*(column.texts().to_pylist() for column in self), strict=True)
+
+
+def term_text(term: object) -> str:
+    """A term of pyoxigraph as N-Triples have it.
+
+    A quoted triple leaves out its brackets there; but only literals hold spaces besides.
+    """
+    text = str(term)
+    return f"<<( {text} )>>" if " " in text and text[0] != '"' else text
 
 
 @dataclass
