@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fivestar.graph.arrow import from_arrow, to_arrow, to_mask, to_texts
 from fivestar.graph.knowledge_graph import EntityTypes, KnowledgeGraph
 from fivestar.graph.rdf_terms import iri_as_name
 from fivestar.graph.readers.base import Annotations
-from fivestar.graph.vocabulary import NAME_TYPE, Vocabulary
+from fivestar.graph.vocabulary import Vocabulary
 
 
 def with_annotations(graph: KnowledgeGraph, told: Annotations) -> KnowledgeGraph:
@@ -21,9 +22,10 @@ def with_annotations(graph: KnowledgeGraph, told: Annotations) -> KnowledgeGraph
         return graph
     vocabularies = {}
     for kind, vocabulary in (("entity", graph.entities), ("relation", graph.relations)):
-        labels = [(_name(term, kind), text, "") for term, (_, text) in told.labels.items()]
-        more = [(_name(term, kind), "", text) for term, (_, text) in told.descriptions.items()]
-        vocabularies[kind] = labelled(vocabulary, labels + more)
+        names = [_name(term, kind) for texts in (told.labels, told.descriptions) for term in texts]
+        labels = [text for _, text in told.labels.values()] + [""] * len(told.descriptions)
+        more = [""] * len(told.labels) + [text for _, text in told.descriptions.values()]
+        vocabularies[kind] = labelled(vocabulary, names, labels, more)
     pairs = [(_name(term, "entity"), _name(kind, "type")) for term, kind in told.types]
     return replace(
         graph,
@@ -33,22 +35,27 @@ def with_annotations(graph: KnowledgeGraph, told: Annotations) -> KnowledgeGraph
     )
 
 
-def labelled(vocabulary: Vocabulary, texts: Iterable[tuple[str, str, str]]) -> Vocabulary:
+def labelled(
+    vocabulary: Vocabulary,
+    names: Sequence[str],
+    labels: Sequence[str],
+    descriptions: Sequence[str],
+) -> Vocabulary:
     """A vocabulary with labels and descriptions by name; of several for one name the first."""
-    rows = list(texts)
-    owners = pc.index_in(pa.array([row[0] for row in rows], NAME_TYPE), value_set=vocabulary.names)
-    labels, descriptions = (
+    owners = pc.index_in(to_texts(names), value_set=vocabulary.names)
+    known_labels, known_descriptions = (
         _texts(known, len(vocabulary)) for known in (vocabulary.labels, vocabulary.descriptions)
     )
-    for owner, (_, label, description) in zip(owners.to_pylist(), rows, strict=True):
-        if owner is not None:
-            labels[owner] = labels[owner] or label or None
-            descriptions[owner] = descriptions[owner] or description or None
+    found = np.flatnonzero(to_mask(owners.is_valid()))
+    places = from_arrow(owners.take(to_arrow(found)))
+    for row, owner in zip(found.tolist(), places.tolist(), strict=True):
+        known_labels[owner] = known_labels[owner] or labels[row] or None
+        known_descriptions[owner] = known_descriptions[owner] or descriptions[row] or None
     return Vocabulary(
         vocabulary.kind,
         vocabulary.names,
-        labels if any(labels) else None,
-        descriptions if any(descriptions) else None,
+        known_labels if any(known_labels) else None,
+        known_descriptions if any(known_descriptions) else None,
     )
 
 
@@ -59,14 +66,12 @@ def typed(graph: KnowledgeGraph, pairs: Sequence[tuple[str, str]]) -> EntityType
         names = graph.entities.names_of(graph.types.entities)
         kinds = graph.types.vocabulary.names_of(graph.types.types)
         rows = [*zip(names, kinds, strict=True), *rows]
-    owners = pc.index_in(
-        pa.array([row[0] for row in rows], NAME_TYPE), value_set=graph.entities.names
-    )
-    known = pa.array(np.flatnonzero(owners.is_valid()))
+    owners = pc.index_in(to_texts([row[0] for row in rows]), value_set=graph.entities.names)
+    known = to_arrow(np.flatnonzero(to_mask(owners.is_valid())))
     if not len(known):
         return None
-    coded = pa.array([row[1] for row in rows], NAME_TYPE).take(known).dictionary_encode()
-    found = np.stack([owners.take(known).to_numpy(), coded.indices.to_numpy()], axis=1)
+    coded = to_texts([row[1] for row in rows]).take(known).dictionary_encode()
+    found = np.stack([from_arrow(owners.take(known)), from_arrow(coded.indices)], axis=1)
     found = np.unique(found, axis=0)
     return EntityTypes(Vocabulary("type", coded.dictionary), found[:, 0], found[:, 1])
 

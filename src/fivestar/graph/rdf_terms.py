@@ -113,17 +113,14 @@ def literal(text: str, language: str | None = None, datatype: str | None = None)
     return f'"{text.translate(_TO_ESCAPE)}"{tail}'
 
 
-def literal_text(term: str) -> tuple[str, str]:
-    r"""The text of a literal and its language, if it has one.
+def literal_text(term: str) -> str:
+    r"""The text of a literal.
 
     >>> literal_text(r'"caf\u00E9"@fr')
-    ('café', 'fr')
+    'café'
     """
-    end = term.rindex('"')  # neither a language nor a type holds a quote
-    text, language = term[1:end], term[end + 1 :]
-    if "\\" in text:
-        text = _ESCAPE.sub(_unescaped, text)
-    return text, language[1:] if language.startswith("@") else ""
+    text = term[1 : term.rindex('"')]  # neither a language nor a type holds a quote
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -292,11 +292,12 @@ def _annotated(
     for field, stem in (("entities", "entity_labels"), ("relations", "relation_labels")):
         if path := find_annotations(folder, stem):
             tally = tallies[stem] = Tally(str(path))
-            rows = read_annotations(path, options, tally, most_fields=3)
-            texts = ((name, label, "".join(more)) for name, label, *more in rows)
-            changes[field] = labelled(getattr(graph, field), texts)
+            rows = list(read_annotations(path, options, tally, most_fields=3))
+            columns = ([row[0] for row in rows], [row[1] for row in rows])
+            descriptions = ["".join(row[2:]) for row in rows]
+            changes[field] = labelled(getattr(graph, field), *columns, descriptions)
     if path := find_annotations(folder, "entity_types"):
         tally = tallies["entity_types"] = Tally(str(path))
-        rows = read_annotations(path, options, tally, most_fields=2)
-        changes["types"] = typed(graph, [(name, kind) for name, kind in rows if kind])
+        pairs = read_annotations(path, options, tally, most_fields=2)
+        changes["types"] = typed(graph, [(name, kind) for name, kind in pairs if kind])
     return replace(graph, **changes)  # type: ignore[arg-type]

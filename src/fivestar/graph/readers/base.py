@@ -50,7 +50,8 @@ _SHOWN_CHARACTERS = 120
 class TripleColumns:
     """A piece of a source: equally many heads, relations and tails, all of one split.
 
-    Sources that do not tell splits apart are all "train".
+    Columns are large strings, or dictionaries of them where a reader has them so; all pieces of a
+    source alike. Sources that do not tell splits apart are all "train".
     """
 
     heads: pa.ChunkedArray
@@ -90,8 +91,9 @@ class Annotations:
             (self.labels, other.labels),
             (self.descriptions, other.descriptions),
         ):
-            for term, ranked in theirs.items():
-                keep_better(mine, term, *ranked)
+            for term, (rank, text) in theirs.items():
+                if term not in mine or rank < mine[term][0]:
+                    mine[term] = (rank, text)
         self.types |= other.types
 
 
@@ -102,12 +104,6 @@ def split_called(text: str) -> str | None:
     ('valid', None)
     """
     return next((s for s, names in SPLIT_NAMES.items() if text.casefold() in names), None)
-
-
-def keep_better(texts: dict[str, tuple[int, str]], term: str, rank: int, text: str) -> None:
-    """Note a text, unless there is one of the same or a better rank."""
-    if term not in texts or rank < texts[term][0]:
-        texts[term] = (rank, text)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fivestar.graph.arrow import Mask, to_arrow
+from fivestar.graph.arrow import Mask, to_arrow, to_text
 from fivestar.graph.rdf_terms import IRI, LITERAL, SPECIAL_TYPES
+from fivestar.graph.readers import blocks
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.blocks import Block, line_blocks
 from fivestar.graph.readers.compression import refuse_binary
@@ -30,6 +31,8 @@ _Rows = npt.NDArray[np.int64]
 _OXIGRAPH_NAMES = {"nt": "N_TRIPLES", "nq": "N_QUADS"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SAMPLE_BYTES = 1 << 12
+# Smaller than those of text: what is worked out beside them is several times as large.
+_BLOCK_BYTES = 4 << 20
 _PLAIN_TERM = rf"^(?:<(?:{IRI})>|{LITERAL})$"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
@@ -55,7 +58,8 @@ class LineReader:
     def read(self, stream: BinaryIO) -> Iterator[TripleColumns]:
         """The facts of all lines, block by block."""
         sorter = Sorter(self._options, self._tally)
-        for number, block in enumerate(line_blocks(stream)):
+        size = min(blocks.BLOCK_BYTES, _BLOCK_BYTES)
+        for number, block in enumerate(line_blocks(stream, size)):
             if number == 0:
                 block = self._begun(block)  # noqa: PLW2901
             if block.overlong:
@@ -200,7 +204,7 @@ def _is_iri(terms: pa.Array) -> pa.Array:
 
 
 def _is_graph(terms: pa.Array) -> pa.Array:
-    return pc.or_(_is_iri(terms), pc.equal(terms, pa.scalar("", NAME_TYPE)))
+    return pc.or_(_is_iri(terms), pc.equal(terms, to_text("")))
 
 
 def _is_term(terms: pa.Array) -> pa.Array:

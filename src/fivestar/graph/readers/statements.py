@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.errors import SettingsError
-from fivestar.graph.arrow import Mask, from_arrow, to_arrow, to_mask
+from fivestar.graph.arrow import Mask, from_arrow, to_arrow, to_mask, to_text, to_texts
 from fivestar.graph.rdf_terms import (
     DESCRIPTIONS,
     LABELS,
@@ -26,8 +26,7 @@ from fivestar.graph.rdf_terms import (
     iri_as_name,
     literal_text,
 )
-from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns, keep_better
-from fivestar.graph.vocabulary import NAME_TYPE
+from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 
 # The parsers give nodes without a label a random number; zeros in front are left out.
 _NEVER_LABELLED = re.compile(r"_:[a-f][0-9a-f]{20,31}")
@@ -47,11 +46,6 @@ class Terms:
         """A column of terms, none missing."""
         coded = terms.dictionary_encode()
         return cls(from_arrow(coded.indices), coded.dictionary)
-
-    @classmethod
-    def same(cls, term: str, count: int) -> Terms:
-        """One term again and again."""
-        return cls(np.zeros(count, np.int32), pa.array([term], NAME_TYPE))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -90,7 +84,7 @@ class Statements(NamedTuple):
     def of(cls, rows: Sequence[tuple[str, str, str, str]]) -> Statements:
         """Statements of rows of terms."""
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-        return cls(*(Terms.of(pa.array(column, NAME_TYPE)) for column in columns))
+        return cls(*(Terms.of(to_texts(column)) for column in columns))
 
     def take(self, rows: Mask) -> Statements:
         """Those of a mask."""
@@ -159,7 +153,7 @@ class Sorter:
         yield from self._by_split(statements)
 
     def _is_wanted(self, graphs: pa.Array) -> pa.Array:
-        return pc.is_in(graphs, value_set=pa.array(self._graphs, NAME_TYPE))
+        return pc.is_in(graphs, value_set=to_texts(self._graphs or ()))
 
     def _without_annotations(self, statements: Statements) -> Statements:
         literal = statements.objects.where(lambda terms: pc.starts_with(terms, '"'))
@@ -179,22 +173,25 @@ class Sorter:
     def _note_texts(self, statements: Statements) -> None:
         told = self._tally.annotations
         self._tally.labels += len(statements.subjects)
-        for subject, predicate, item, _ in statements.rows():
-            text, language = literal_text(item)
+        subjects, predicates, items, _ = (column.texts().to_pylist() for column in statements)
+        for subject, predicate, item in zip(subjects, predicates, items, strict=True):
             known = told.labels if predicate in LABELS else told.descriptions
-            if text:
-                keep_better(known, self._about(subject), self._rank(predicate, language), text)
+            about = self._about(subject)
+            rank = self._rank(predicate, item[item.rindex('"') + 1 :])
+            # Most texts are in languages that nobody asked for, and need not be looked at.
+            if (about not in known or rank < known[about][0]) and (text := literal_text(item)):
+                known[about] = (rank, text)
 
-    def _rank(self, predicate: str, language: str) -> int:
+    def _rank(self, predicate: str, tag: str) -> int:
         """How far a text is from what was asked for: its language counts first."""
-        if (predicate, language) not in self._ranks:
-            wanted, found = self._options.language.casefold(), language.casefold()
+        if (predicate, tag) not in self._ranks:
+            wanted, found = f"@{self._options.language}".casefold(), tag.casefold()
+            is_tagged = found.startswith("@")
             distance = 0 if found == wanted else 1 if found.startswith(f"{wanted}-") else 2
-            distance += distance == 2 and found != ""
             among = LABELS if predicate in LABELS else DESCRIPTIONS
-            rank = len(among) * distance + among.index(predicate)
-            self._ranks[predicate, language] = rank
-        return self._ranks[predicate, language]
+            rank = len(among) * (3 if distance == 2 and is_tagged else distance)
+            self._ranks[predicate, tag] = rank + among.index(predicate)
+        return self._ranks[predicate, tag]
 
     def _note_types(self, statements: Statements) -> None:
         self._tally.types += len(statements.subjects)
@@ -207,7 +204,7 @@ class Sorter:
 
     def _by_split(self, statements: Statements) -> Iterator[TripleColumns]:
         for graph, split in SPLIT_GRAPHS.items() if self._options.graphs is None else ():
-            here = statements.graphs.where(partial(pc.equal, pa.scalar(graph, NAME_TYPE)))
+            here = statements.graphs.where(partial(pc.equal, to_text(graph)))
             if split != "train" and here.any():
                 yield self._named(statements.take(here), split)
                 statements = statements.take(~here)
@@ -232,8 +229,9 @@ class Sorter:
         names = pc.utf8_slice_codeunits(terms.known, 1, -1)  # an IRI without its brackets
         if pc.any(odd).as_py():
             some = [self._name(term, kind) for term in terms.known.filter(odd).to_pylist()]
-            names = pc.replace_with_mask(names, odd, pa.array(some, NAME_TYPE))
-        return pa.chunked_array([Terms(terms.codes, names).texts()], NAME_TYPE)
+            names = pc.replace_with_mask(names, odd, to_texts(some))
+        codes = to_arrow(terms.codes)
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, names, safe=False)])
 
     def _name(self, term: str, kind: str) -> str:
         if term.startswith("_:"):
@@ -242,11 +240,11 @@ class Sorter:
 
 
 def _is_telling(predicates: pa.Array) -> pa.Array:
-    return pc.is_in(predicates, value_set=pa.array([*LABELS, *DESCRIPTIONS], NAME_TYPE))
+    return pc.is_in(predicates, value_set=to_texts([*LABELS, *DESCRIPTIONS]))
 
 
 def _is_type(predicates: pa.Array) -> pa.Array:
-    return pc.equal(predicates, pa.scalar(TYPE, NAME_TYPE))
+    return pc.equal(predicates, to_text(TYPE))
 
 
 def _graph_terms(graphs: Sequence[str]) -> list[str]:

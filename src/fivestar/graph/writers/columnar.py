@@ -29,7 +29,7 @@ class ColumnarSink:
 
     def write(self, piece: TripleColumns) -> None:
         """Add rows."""
-        columns = list(piece.names)
+        columns = [column.cast(NAME_TYPE) for column in piece.names]
         if self._told:
             code = _SPLITS.to_pylist().index(piece.split)
             codes = pa.repeat(pa.scalar(code, pa.int8()), len(piece.heads))

@@ -77,7 +77,7 @@ class RdfSink:
     def _terms(self, names: pa.ChunkedArray | pa.Array, kind: str, as_is: list[str]) -> pa.Array:
         """Names as terms; those of a form `as_is` are terms already."""
         if isinstance(names, pa.ChunkedArray):
-            names = names.combine_chunks()
+            names = names.unify_dictionaries().combine_chunks()
         coded = names.dictionary_encode()
         known = coded.dictionary
         is_iri = pc.and_not(

@@ -32,11 +32,12 @@ class TextSink:
         """Add lines."""
         if not len(piece.heads):
             return
-        for column in piece.names:
+        names = [column.cast(NAME_TYPE) for column in piece.names]
+        for column in names:
             self._refuse_marks(column)
         if not self._begun:
-            self._begin([column[0].as_py() for column in piece.names])
-        columns = [_quoted(column, self._delimiter, self._quote) for column in piece.names]
+            self._begin([column[0].as_py() for column in names])
+        columns = [_quoted(column, self._delimiter, self._quote) for column in names]
         lines = pc.binary_join_element_wise(*columns, pa.scalar(self._delimiter, NAME_TYPE))
         end = pa.scalar("\n", NAME_TYPE)
         for chunk in lines.chunks:
