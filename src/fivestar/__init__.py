@@ -13,6 +13,7 @@ from fivestar.version import __version__
 
 if TYPE_CHECKING:
     from fivestar.errors import FivestarError, GraphWarning
+    from fivestar.graph.conversion import convert_graph
     from fivestar.graph.knowledge_graph import KnowledgeGraph
     from fivestar.graph.reading import read_graph
     from fivestar.graph.splitting import split_graph
@@ -39,6 +40,7 @@ _HOME = {
     "KnowledgeGraph": "fivestar.graph.knowledge_graph",
     "Triples": "fivestar.graph.triples",
     "Vocabulary": "fivestar.graph.vocabulary",
+    "convert_graph": "fivestar.graph.conversion",
     "load_graph": "fivestar.graph.storage",
     "profile_graph": "fivestar.graph.statistics",
     "read_graph": "fivestar.graph.reading",
@@ -69,6 +71,7 @@ __all__ = [
     "Vocabulary",
     "__version__",
     "candidate_vectors",
+    "convert_graph",
     "from_pykeen",
     "load",
     "load_graph",

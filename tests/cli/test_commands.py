@@ -115,6 +115,75 @@ def test_every_reading_option_reaches_the_reader(tmp_path, text, options, entiti
     )
 
 
+NQ = '<a:b> <a:r> "x" <a:g> .\n<a:b> <a:r> <a:d> .\n<a:b> <{}type> <a:T> .\n'.format(
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "entities"),
+    [
+        ([], 2),
+        (["--literals", "keep"], 3),
+        (["--types", "triples"], 3),
+        (["--literals", "keep", "--graph", "a:g"], 2),
+        (["--literals", "keep", "--graph", "a:g", "--graph", "default"], 3),
+        (["--format", "nq"], 2),
+    ],
+)
+def test_every_option_of_rdf_reaches_the_reader(tmp_path, options, entities):
+    path = tmp_path / ("graph.txt" if "--format" in options else "graph.nq")
+    path.write_text(NQ)
+    result = run("graph", "info", str(path), "--json", *options)
+    assert json.loads(result.stdout)["entities"] == entities
+
+
+def test_the_language_of_labels_reaches_the_reader(tmp_path):
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    (tmp_path / "g.nt").write_text(
+        f'<a:b> <a:r> <a:c> .\n<a:b> {label} "Bee"@en .\n<a:b> {label} "Biene"@de .\n'
+    )
+    for language, text in (("en", "Bee"), ("de", "Biene")):
+        out = tmp_path / language
+        run("graph", "convert", str(tmp_path / "g.nt"), str(out), "--language", language)
+        assert (out / "entity_labels.tsv").read_text() == f"a:b\t{text}\n"
+
+
+def test_info_shows_what_only_rdf_has(tmp_path):
+    (tmp_path / "g.nq").write_text(NQ)
+    shown = run("graph", "info", str(tmp_path / "g.nq")).stdout
+    assert "literals" in shown
+    assert "types" in shown
+    assert "literals" not in run("graph", "info").stdout
+
+
+def test_convert_says_what_it_wrote_and_what_it_left_out(tmp_path):
+    (tmp_path / "g.nq").write_text(NQ)
+    arguments = ["graph", "convert", str(tmp_path / "g.nq"), str(tmp_path / "g.nt.gz")]
+    result = run(*arguments)
+    assert "1 train triples in" in result.stdout
+    assert "1 literals dropped, 1 types" in result.stdout
+    assert "exists already" in str(run(*arguments).exception)
+    assert run(*arguments, "--force").exit_code == 0
+    tsv = run("graph", "convert", str(tmp_path / "g.nq"), str(tmp_path / "g.tsv"))
+    assert "no place for the types" in tsv.stderr
+
+
+def test_convert_of_splits(tmp_path):
+    folder, out = tmp_path / "folder", tmp_path / "all.nt"
+    assert run("graph", "split", "--test", "0.1", "--out", str(folder)).exit_code == 0
+    refused = run("graph", "convert", str(folder), str(out))
+    assert "cannot tell apart" in str(refused.exception)
+    merged = run("graph", "convert", str(folder), str(out), "--all")
+    assert "5,007 train triples" in merged.stdout
+    result = run("graph", "convert", str(folder), str(tmp_path / "other"), "--to", "parquet")
+    assert result.exit_code == 0
+    assert (tmp_path / "other" / "valid.parquet").is_file()
+    assert "nothing is written as" in str(
+        run("graph", "convert", str(folder), str(tmp_path / "x.xyz")).exception
+    )
+
+
 def test_split_writes_a_folder_that_info_finds_nothing_wrong_with(tmp_path):
     out = tmp_path / "parts"
     arguments = ["--valid", "0.1", "--test", "0.2", "--seed", "7", "--out", str(out)]

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import os
 import warnings
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fivestar.errors import FivestarError, GraphWarning
+from fivestar.graph.conversion import convert_graph
 from fivestar.graph.reading import read_graph
 from fivestar.graph.splitting import split_graph
 from fivestar.graph.storage import save_graph
@@ -26,6 +30,22 @@ from fivestar.graph.writing import write_graph
 
 PAGE = Path(__file__).parents[2] / "docs" / "bad-input.md"
 GOOD = b"a\tr\tb\nb\tr\tc\n"
+NT = b"<a:b> <a:c> <a:d> .\n"
+TTL = b"@prefix e: <http://e/> .\ne:a e:b e:c .\n"
+RDF_XML = (
+    b'<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/">'
+    b'<rdf:Description rdf:about="http://x/"><e:p>text</e:p></rdf:Description></rdf:RDF>'
+)
+SRX = (
+    b'<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="s"/>'
+    b'<variable name="p"/><variable name="o"/></head><results><result><binding name="s">'
+    b"<uri>http://x/</uri></binding></result></results></sparql>"
+)
+OPENKE = {
+    "entity2id.txt": b"2\na\t0\nb\t1\n",
+    "relation2id.txt": b"1\nr\t0\n",
+    "train2id.txt": b"1\n0 1 0\n",
+}
 HEADING = """# Bad input, and what fivestar says
 
 Each row is a test: the message is what the program prints (`DIR` stands for the folder of the
@@ -50,6 +70,23 @@ def folder(files, **options):
         for name, content in files.items():
             (where / "graph" / name).write_bytes(content)
         return read_graph(where / "graph", **options)
+
+    return source
+
+
+def as_parquet(columns):
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()
+
+
+PARQUET = as_parquet({"s": ["a"], "p": ["r"], "o": ["b"]})
+
+
+def converted(thing, out):
+    def source(where):
+        (where / "taken.nt").write_bytes(NT)
+        return convert_graph(thing, where / out)
 
     return source
 
@@ -161,6 +198,96 @@ CASES = {
     "a manifest that points outside": saved(edit_manifest(swap)),
     "a manifest without a report": saved(edit_manifest(lambda m: m.pop("report"))),
     "an output folder that exists": occupied,
+    "broken Turtle": file(TTL + b"<a:b> <a:c> ; .\n", "graph.ttl"),
+    "Turtle cut short": file(TTL[:-3], "graph.ttl"),
+    "Turtle with an unknown prefix": file(b"ex:a ex:b ex:c .\n", "graph.ttl"),
+    "Turtle with a relative IRI": file(b"<a> <a:b> <a:c> .\n", "graph.ttl"),
+    "Turtle in Latin-1": file('<a:b> <a:c> "é" .\n'.encode("latin1"), "graph.ttl"),
+    "Turtle that is UTF-16": file(TTL.decode().encode("utf-16"), "graph.ttl"),
+    "Turtle that is a ZIP archive": file(b"PK\x03\x04" + bytes(100), "graph.ttl"),
+    "Turtle with quoted triples (RDF-star)": file(
+        b"<a:b> <a:c> <<( <a:a> <a:b> <a:c> )>> .\n", "graph.ttl"
+    ),
+    "quoted triples nested without end": file(
+        b"<a:b> <a:c> " + b"<<( <a:b> <a:c> " * 5000, "graph.ttl"
+    ),
+    "a bad line of N-Triples": file(NT + b"<a:b> <a:c> d .\n", "graph.nt"),
+    "N-Triples without the dot": file(NT + b"<a:b> <a:c> <a:d>\n", "graph.nt"),
+    "N-Triples with two statements a line": file(NT[:-1] + b" " + NT, "graph.nt"),
+    "N-Triples with a space in an IRI": file(NT + b"<a:b c> <a:c> <a:d> .\n", "graph.nt"),
+    "N-Triples with a relative IRI": file(NT + b"<b> <a:c> <a:d> .\n", "graph.nt"),
+    "N-Triples in Latin-1": file(NT + "<a:b> <a:c> <a:é> .\n".encode("latin1"), "graph.nt"),
+    "N-Triples with a graph (N-Quads)": file(NT[:-2] + b"<a:g> .\n", "graph.nt"),
+    "N-Triples with a quoted triple": file(
+        NT + b"<a:b> <a:c> <<( <a:a> <a:b> <a:c> )>> .\n", "graph.nt"
+    ),
+    "a text file called N-Triples": file(GOOD, "graph.nt"),
+    "a zip bomb (100 MB of zeros)": file(gzip.compress(bytes(100 << 20), 1), "graph.nt.gz"),
+    "a zip bomb (one endless line)": file(gzip.compress(b"x" * (100 << 20), 1), "graph.nt.gz"),
+    "RDF with literals only": file(b'<a:b> <a:c> "x" .\n', "graph.nt"),
+    "RDF with types only": file(b"<a:b> a <a:c> .\n", "graph.ttl"),
+    "a named graph that is not there": file(NT, "graph.nt", graphs=["a:g"]),
+    "no named graph at all": file(NT, "graph.nt", graphs=[]),
+    "RDF/XML that is not well-formed": file(RDF_XML.replace(b"</e:p>", b""), "graph.rdf"),
+    "RDF/XML cut short": file(RDF_XML[:-10], "graph.rdf"),
+    "RDF/XML with a billion laughs": file(
+        b"<!DOCTYPE r [<!ENTITY a '" + b"ha" * 9000 + b"'><!ENTITY b '&a;&a;&a;&a;'>]>" + RDF_XML,
+        "graph.rdf",
+    ),
+    "RDF/XML with an external entity": file(
+        b"<!DOCTYPE r [<!ENTITY a SYSTEM 'file:///etc/passwd'>]>" + RDF_XML, "graph.rdf"
+    ),
+    "RDF/XML that says nothing of rdf": file(b"<a><b/></a>", "graph.rdf"),
+    "results of SPARQL called RDF/XML": file(SRX, "graph.xml"),
+    "JSON-LD with a context on the web": file(
+        b'{"@context": "https://schema.org/", "@id": "a:b"}', "graph.jsonld"
+    ),
+    "JSON-LD that is not JSON": file(b'{"@id": "a:b", }', "graph.jsonld"),
+    "JSON-LD nested without end": file(b'{"a:b":' * 9000, "graph.jsonld"),
+    "JSON-LD with a relative id": file(b'{"@id": "b", "a:p": {"@id": "a:c"}}', "graph.jsonld"),
+    "JSON that is no result of SPARQL": file(b'{"nodes": []}', "graph.json"),
+    "the result of an ASK": file(b'{"head": {}, "boolean": true}', "graph.srj"),
+    "results of SPARQL without a value": file(SRX, "graph.srx"),
+    "results of two variables": file(
+        b'{"head": {"vars": ["s", "o"]}, "results": {"bindings": []}}', "graph.srj"
+    ),
+    "a Parquet file cut short": file(PARQUET[:-30], "graph.parquet"),
+    "a Parquet file of the wrong schema": file(
+        as_parquet({"id": [1], "name": ["x"], "size": [0.5], "tags": [["a"]]}), "graph.parquet"
+    ),
+    "a Parquet column of lists": file(
+        as_parquet({"s": [["a"]], "p": ["r"], "o": ["b"]}), "graph.parquet"
+    ),
+    "a Parquet row with a missing cell": file(
+        as_parquet({"s": ["a", None], "p": ["r", "r"], "o": ["b", "c"]}), "graph.parquet"
+    ),
+    "a Parquet row of an unknown split": file(
+        as_parquet({"s": ["a"], "p": ["r"], "o": ["b"], "split": ["holdout"]}), "graph.parquet"
+    ),
+    "a packed Parquet file": file(gzip.compress(PARQUET), "graph.parquet.gz"),
+    "text called Parquet": file(GOOD, "graph.parquet"),
+    "text called Arrow": file(GOOD, "graph.arrow"),
+    "an old Feather file": file(b"FEA1" + bytes(100), "graph.feather"),
+    "an unknown format": file(GOOD, format="turtle"),
+    "a format for something in memory": value([("a", "r", "b")], format="nt"),
+    "a header wider than the lines": file(b"x\ty\thead\trelation\ttail\n" + GOOD),
+    "a folder full of other files": folder({f"photo{i}.jpg": b"x" for i in range(12)}),
+    "train as text and as RDF": folder({"train.tsv": GOOD, "train.nt": NT}),
+    "OpenKE: a wrong count": folder(OPENKE | {"train2id.txt": b"3\n0 1 0\n"}),
+    "OpenKE: a number too large": folder(OPENKE | {"train2id.txt": b"1\n0 0 1\n"}),
+    "OpenKE: a number twice": folder(OPENKE | {"entity2id.txt": b"2\na\t0\nb\t0\n"}),
+    "OpenKE: no names": folder({"train2id.txt": b"1\n0 1 0\n"}),
+    "an undirected graph of NetworkX": value(nx.Graph([("a", "b")])),
+    "an edge without a relation": value(nx.MultiDiGraph([("a", "b")])),
+    "to text: a name with a line end": converted([("a\nb", "r", "c")], "out.tsv"),
+    "to text: a name with a tab": converted([("a\tb", "r", "c")], "out.tsv"),
+    "to one file: several splits": converted(
+        {"train": [("a", "r", "b")], "test": [("b", "r", "a")]}, "out.nt"
+    ),
+    "to a file that exists": converted([("a", "r", "b")], "taken.nt"),
+    "to an unknown format": converted([("a", "r", "b")], "out.xlsx"),
+    "to a folder that is not there": converted([("a", "r", "b")], "no/where/out.nt"),
+    "to packed Parquet": converted([("a", "r", "b")], "out.parquet.gz"),
     "shares that leave no train": lambda _: split_graph(read_graph(), valid=0.5, test=0.5),
     "a share that is none": lambda _: split_graph(read_graph(), valid=5),
     "nothing can be held out": lambda _: split_graph(read_graph([("a", "r", "b")]), test=0.9),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fivestar.cli.source import read_source
+from fivestar.cli.source import Reading, read_source
 from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import warn
 
@@ -36,9 +36,7 @@ def fold_in(
     if out.exists():
         raise OutputError(f"{out} exists already; choose another folder or remove it first")
     loaded = load_run(run)
-    told = read_source(
-        str(facts), delimiter=None, header="auto", columns=None, quote=None, on_bad_line="error"
-    )
+    told = read_source(str(facts), Reading())
     rows = told.named(told.facts).to_pylist()
     found = fold(loaded, [(row["head"], row["relation"], row["tail"]) for row in rows], epochs, lr)
     for name, near in doubtful(found.new, loaded.graph.entities).items():

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fivestar.cli.source import Columns, Delimiter, Header, OnBadLine, Quote, Source, read_source
+from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import out, warn
 
 if TYPE_CHECKING:
@@ -22,27 +22,17 @@ _RULES_SHOWN = 5
 _BAR = 30
 
 
+@reads_a_source
 def graph_info(
     source: Source = None,
     *,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as JSON instead of tables.")
     ] = False,
-    delimiter: Delimiter = None,
-    header: Header = "auto",
-    columns: Columns = None,
-    quote: Quote = None,
-    on_bad_line: OnBadLine = "error",
+    reading: Reading,
 ) -> None:
     """Show what is in a graph: warnings, counts, degrees, kinds of relations, patterns, leaks."""
-    graph = read_source(
-        source,
-        delimiter=delimiter,
-        header=header,
-        columns=columns,
-        quote=quote,
-        on_bad_line=on_bad_line,
-    )
+    graph = read_source(source, reading)
     from fivestar.graph.statistics import profile_graph  # noqa: PLC0415  (slow to import)
 
     profile = profile_graph(graph)
@@ -67,10 +57,24 @@ def _show(profile: GraphProfile) -> None:
 
 
 def _splits(profile: GraphProfile) -> Table:
-    table = _table("split", "lines", "triples", "repeated", "bad", "blank")
+    titles = {
+        "lines": "lines",
+        "triples": "triples",
+        "repeated": "duplicates",
+        "bad": "bad_lines",
+        "blank": "blanks",
+    }
+    about = {"literals": "literals", "labels": "labels", "types": "types"}
+    about |= {"other graphs": "other_graphs"}
+    # What only RDF has is shown only where there is some.
+    titles |= {
+        title: field
+        for title, field in about.items()
+        if any(getattr(split, field) for split in profile.splits.values())
+    }
+    table = _table("split", *titles)
     for name, split in profile.splits.items():
-        counts = (split.lines, split.triples, split.duplicates, split.bad_lines, split.blanks)
-        table.add_row(name, *(f"{count:,}" for count in counts))
+        table.add_row(name, *(f"{getattr(split, field):,}" for field in titles.values()))
     return table
 
 

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from fivestar.cli.source import Columns, Delimiter, Header, OnBadLine, Quote, Source, read_source
+from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, warn
 
 EXAMPLE = "Example: fivestar graph split my_graph.tsv --valid 0.05 --test 0.05 --out my_graph"
 
 
-def graph_split(  # noqa: PLR0913
+@reads_a_source
+def graph_split(
     source: Source = None,
     *,
     to: Annotated[Path, typer.Option("--out", help="The new folder for train, valid and test.")],
@@ -27,21 +28,10 @@ def graph_split(  # noqa: PLR0913
             "away by its mirror image in train; or let each go its own way."
         ),
     ] = "together",
-    delimiter: Delimiter = None,
-    header: Header = "auto",
-    columns: Columns = None,
-    quote: Quote = None,
-    on_bad_line: OnBadLine = "error",
+    reading: Reading,
 ) -> None:
     """Cut all facts of a graph anew; every held-out entity and relation stands in train too."""
-    graph = read_source(
-        source,
-        delimiter=delimiter,
-        header=header,
-        columns=columns,
-        quote=quote,
-        on_bad_line=on_bad_line,
-    )
+    graph = read_source(source, reading)
     from fivestar.graph.splitting import split_graph  # noqa: PLC0415  (slow to import)
     from fivestar.graph.writing import write_graph  # noqa: PLC0415
 

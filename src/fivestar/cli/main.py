@@ -22,6 +22,7 @@ from fivestar.cli import (
     export,
     fold_in,
     geometry,
+    graph_convert,
     graph_info,
     graph_split,
     models,
@@ -45,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 graph_app = typer.Typer(
-    help="Look at a graph, or cut it into train, valid and test.",
+    help="Look at a graph, cut it into train, valid and test, or write it as another format.",
     epilog="Example: fivestar graph info my_graph.tsv",
     no_args_is_help=True,
 )
@@ -71,6 +72,7 @@ app.add_typer(plot.app, name="plot")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
+graph_app.command("convert", epilog=graph_convert.EXAMPLE)(graph_convert.graph_convert)
 graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)
 
 

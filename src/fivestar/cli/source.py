@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -12,6 +15,8 @@ from fivestar.errors import GraphWarning
 
 if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
+    from fivestar.graph.readers.base import Progress as ProgressCallback
+    from fivestar.graph.readers.base import ReadOptions
 
 _HOW = "How to read SOURCE"
 _SPOKEN_DELIMITERS = {
@@ -26,7 +31,8 @@ _SPOKEN_DELIMITERS = {
 Source = Annotated[
     str | None,
     typer.Argument(
-        help="A file of triples, a folder with train/valid/test, or the name of a data set in "
+        help="A file of triples (text, RDF, Parquet …), a folder with train/valid/test, or the "
+        "name of a data set in "
         "$FIVESTAR_DATA. Without it: the embedded graph of countries and cities.",
         show_default=False,
     ),
@@ -65,29 +71,121 @@ OnBadLine = Annotated[
 ]
 
 
-def read_source(
-    source: str | None,
-    *,
-    delimiter: str | None,
-    header: Literal["auto", "yes", "no"],
-    columns: str | None,
-    quote: str | None,
-    on_bad_line: Literal["error", "skip"],
-) -> KnowledgeGraph:
+Format = Annotated[
+    Literal[
+        "text",
+        "nt",
+        "nq",
+        "ttl",
+        "trig",
+        "rdf",
+        "jsonld",
+        "srj",
+        "srx",
+        "parquet",
+        "arrow",
+        "openke",
+    ]
+    | None,
+    typer.Option(
+        "--format",
+        help="What files are, where their names do not tell.",
+        show_default=False,
+        rich_help_panel=_HOW,
+    ),
+]
+Graphs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--graph",
+        help="RDF: read this named graph, or default; again for more. (default: all)",
+        show_default=False,
+        rich_help_panel=_HOW,
+    ),
+]
+Literals = Annotated[
+    Literal["drop", "keep"],
+    typer.Option(
+        help="RDF: leave literals out and count them, or make them entities.", rich_help_panel=_HOW
+    ),
+]
+Types = Annotated[
+    Literal["types", "triples"],
+    typer.Option(
+        "--types",
+        help="RDF: rdf:type tells the types of entities, or is a relation as others are.",
+        rich_help_panel=_HOW,
+    ),
+]
+Language = Annotated[
+    str, typer.Option(help="RDF: which labels are preferred.", rich_help_panel=_HOW)
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How SOURCE is to be read, as the options of a command say."""
+
+    delimiter: Delimiter = None
+    header: Header = "auto"
+    columns: Columns = None
+    quote: Quote = None
+    on_bad_line: OnBadLine = "error"
+    format_name: Format = None
+    graphs: Graphs = None
+    literals: Literals = "drop"
+    types: Types = "types"
+    language: Language = "en"
+
+    def options(self, progress: ProgressCallback | None) -> ReadOptions:
+        """The same in the words of the library."""
+        from fivestar.graph.readers.base import ReadOptions  # noqa: PLC0415  (slow to import)
+
+        return ReadOptions(
+            delimiter=_SPOKEN_DELIMITERS.get(self.delimiter or "", self.delimiter),
+            header=self.header,
+            columns=_parsed(self.columns),
+            quote=self.quote,
+            on_bad_line=self.on_bad_line,
+            progress=progress,
+            format=self.format_name,
+            graphs=tuple(self.graphs) if self.graphs else None,
+            literals=self.literals,
+            types=self.types,
+            language=self.language,
+        )
+
+
+def reads_a_source(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with all options of `Reading`, which it gets as `reading`."""
+    hints = get_type_hints(Reading, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(field.name, keyword, default=field.default, annotation=hints[field.name])
+        for field in fields(Reading)
+    ]
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    named = [p for p in own if p.name != "reading" and p.kind is not p.VAR_KEYWORD]
+    others = [p for p in own if p.kind is p.VAR_KEYWORD]
+
+    def with_options(*arguments: Any, **given: Any) -> None:
+        chosen = {field.name: given.pop(field.name, field.default) for field in fields(Reading)}
+        command(*arguments, reading=Reading(**chosen), **given)
+
+    parameters = [*named, *added, *others]
+    with_options.__doc__ = command.__doc__
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    return with_options
+
+
+def read_source(source: str | None, reading: Reading) -> KnowledgeGraph:
     """The graph that the command line names; its warnings are left in its report."""
-    from fivestar.graph.reading import read_graph  # noqa: PLC0415  (slow to import)
+    from fivestar.graph.reading import read_with  # noqa: PLC0415  (slow to import)
 
     with warnings.catch_warnings(), reading_progress() as progress:
         warnings.simplefilter("ignore", GraphWarning)
-        return read_graph(
-            source,
-            delimiter=_SPOKEN_DELIMITERS.get(delimiter or "", delimiter),
-            header=header,
-            columns=_parsed(columns),
-            quote=quote,
-            on_bad_line=on_bad_line,
-            progress=progress,
-        )
+        return read_with(reading.options(progress), source)
 
 
 def _parsed(columns: str | None) -> list[str] | list[int] | None:

@@ -12,7 +12,7 @@ import typer
 from pydantic import BaseModel
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fivestar.cli.source import Columns, Delimiter, Header, OnBadLine, Quote, Source, read_source
+from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, warn
 from fivestar.errors import SettingsError
 from fivestar.runs.settings import ModelSettings, Settings, TrainingSettings
@@ -45,7 +45,8 @@ TensorBoard = Annotated[
 ]
 
 
-def _train(  # noqa: PLR0913
+@reads_a_source
+def _train(
     source: Source = None,
     *,
     to: Out = None,
@@ -53,11 +54,7 @@ def _train(  # noqa: PLR0913
     resume_from: Resume = None,
     begin_from: From = None,
     tensorboard: TensorBoard = False,
-    delimiter: Delimiter = None,
-    header: Header = "auto",
-    columns: Columns = None,
-    quote: Quote = None,
-    on_bad_line: OnBadLine = "error",
+    reading: Reading,
     **flags: Any,
 ) -> None:
     """Train a model on a graph, or (--resume) go on with a run that was stopped.
@@ -75,14 +72,7 @@ def _train(  # noqa: PLR0913
     if to is None:
         raise SettingsError("say where the run should go: --out FOLDER")
     settings = _settings(settings_file or _settings_of(begin_from), given)
-    graph = read_source(
-        source or (str(begin_from / "graph") if begin_from else None),
-        delimiter=delimiter,
-        header=header,
-        columns=columns,
-        quote=quote,
-        on_bad_line=on_bad_line,
-    )
+    graph = read_source(source or (str(begin_from / "graph") if begin_from else None), reading)
     for message in graph.report.warnings:
         warn(message)
     from fivestar.training import loop  # noqa: PLC0415  (slow to import)

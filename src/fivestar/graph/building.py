@@ -37,10 +37,33 @@ class _Folded:
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> _Folded:
+        if pa.types.is_dictionary(column.type):
+            return cls._of_folded(column)
         encoded = column.dictionary_encode()
         codes = np.concatenate([from_arrow(chunk.indices) for chunk in encoded.chunks])
         # Every chunk carries the dictionary as far as it was then known: the last has it all.
         return cls(encoded.chunk(encoded.num_chunks - 1).dictionary, codes)
+
+    @classmethod
+    def _of_folded(cls, column: pa.ChunkedArray) -> _Folded:
+        """Of pieces that were folded before, each by itself: only distinct names are hashed."""
+        pieces = [piece for piece in column.chunks if len(piece)]
+        known = pa.chunked_array([piece.dictionary for piece in pieces], NAME_TYPE)
+        encoded = known.dictionary_encode()
+        codes = np.concatenate(
+            [
+                from_arrow(names.indices)[from_arrow(piece.indices)]
+                for names, piece in zip(encoded.chunks, pieces, strict=True)
+            ]
+        )
+        names = encoded.chunk(encoded.num_chunks - 1).dictionary
+        # Written from the last row to the first, so that the first is what remains.
+        first = np.full(len(names), len(codes))
+        first[codes[::-1]] = np.arange(len(codes))[::-1]
+        order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(codes))]
+        rank = np.empty(len(names), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return cls(names.take(to_arrow(order)), rank[codes])
 
     def first_rows(self) -> npt.NDArray[np.intp]:
         """Where each name first stands: a new name is one that raises the maximum of the codes."""
@@ -100,7 +123,7 @@ def _groups(pieces: Iterable[TripleColumns]) -> Iterator[list[pa.ChunkedArray]]:
         if not len(piece.heads):
             continue
         group.append(piece)
-        size += sum(column.nbytes for column in piece)
+        size += sum(column.nbytes for column in piece.names)
         if size >= BYTES_AT_ONCE:
             yield _joined(group)
             size = 0
@@ -110,8 +133,8 @@ def _groups(pieces: Iterable[TripleColumns]) -> Iterator[list[pa.ChunkedArray]]:
 
 def _joined(group: list[TripleColumns]) -> list[pa.ChunkedArray]:
     columns = [
-        pa.chunked_array([chunk for column in same for chunk in column.chunks], NAME_TYPE)
-        for same in zip(*group, strict=True)
+        pa.chunked_array([chunk for column in same for chunk in column.chunks], same[0].type)
+        for same in zip(*(piece.names for piece in group), strict=True)
     ]
     group.clear()
     return columns

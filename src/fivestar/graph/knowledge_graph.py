@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from fivestar.errors import GraphError, SettingsError
+from fivestar.extras import needs
 from fivestar.graph.arrow import to_arrow
 from fivestar.graph.report import ReadReport
 from fivestar.graph.triples import Ids, Triples
@@ -18,6 +20,7 @@ from fivestar.graph.vocabulary import Vocabulary
 from fivestar.spelling import nearest
 
 SPLITS = ("train", "valid", "test")
+_SPLIT_TYPE = pa.dictionary(pa.int8(), pa.string())
 
 
 @dataclass(frozen=True)
@@ -129,3 +132,40 @@ class KnowledgeGraph:
                 "tail": self.entities.names.take(to_arrow(triples.tails)),
             }
         )
+
+    def to_arrow(self) -> pa.Table:
+        """All facts by name: head, relation, tail and split. It reads back as the same graph."""
+        tables = []
+        for split, triples in self.splits.items():
+            table = self.named(triples)
+            told = pa.repeat(pa.scalar(split), len(triples)).dictionary_encode()
+            tables.append(table.append_column("split", told.cast(_SPLIT_TYPE)))
+        return pa.concat_tables(tables).unify_dictionaries()
+
+    def to_pandas(self) -> Any:
+        """The same as a DataFrame."""
+        needs("pandas", "pandas", "a DataFrame")
+        return self.to_arrow().to_pandas()
+
+    def to_networkx(self) -> Any:
+        """The facts as a MultiDiGraph: a relation is the key of an edge, its split an attribute.
+
+        Nodes have their label and types as attributes, where they have some. A fact of several
+        splits is one edge, of the first of them.
+        """
+        networkx = needs("networkx", "networkx", "a MultiDiGraph")
+        graph = networkx.MultiDiGraph(name=self.name)
+        labels = None if self.entities.labels is None else self.entities.labels.to_pylist()
+        for number, name in enumerate(self.entities):
+            attributes: dict[str, Any] = {}
+            if labels is not None and labels[number] is not None:
+                attributes["label"] = labels[number]
+            if self.types is not None:
+                attributes["types"] = self.types.of(number)
+            graph.add_node(name, **attributes)
+        for split, triples in self.splits.items():
+            columns = (column.to_pylist() for column in self.named(triples).columns)
+            for head, relation, tail in zip(*columns, strict=True):
+                if not graph.has_edge(head, tail, relation):
+                    graph.add_edge(head, tail, relation, split=split)
+        return graph

@@ -11,7 +11,11 @@ from fivestar.graph.readers.base import SkippedLine, Tally
 
 @dataclass(frozen=True)
 class SplitReport:
-    """The lines of one split: `lines` = headers + blanks + bad lines + triples + duplicates."""
+    """What became of the lines of one split.
+
+    `lines` = headers + blanks + bad lines + triples + duplicates, and in RDF + literals that were
+    dropped + labels (descriptions, too) + types + statements of other graphs.
+    """
 
     source: str = ""
     lines: int = 0
@@ -20,11 +24,15 @@ class SplitReport:
     bad_lines: int = 0
     triples: int = 0
     duplicates: int = 0
+    literals: int = 0
+    labels: int = 0
+    types: int = 0
+    other_graphs: int = 0
     skipped: tuple[SkippedLine, ...] = ()
 
     @classmethod
-    def of(cls, tally: Tally, distinct: int) -> SplitReport:
-        """The report of a split whose lines hold this many distinct triples."""
+    def of(cls, tally: Tally, triples: int, distinct: int) -> SplitReport:
+        """The report of a split that holds this many triples, and this many different ones."""
         return cls(
             source=tally.source,
             lines=tally.lines,
@@ -32,7 +40,11 @@ class SplitReport:
             blanks=tally.blanks,
             bad_lines=tally.bad,
             triples=distinct,
-            duplicates=tally.triples - distinct,
+            duplicates=triples - distinct,
+            literals=tally.literals,
+            labels=tally.labels,
+            types=tally.types,
+            other_graphs=tally.other_graphs,
             skipped=tuple(tally.skipped),
         )
 

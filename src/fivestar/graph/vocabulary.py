@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.errors import AmbiguousName, GraphError, UnknownName
-from fivestar.graph.arrow import to_arrow
+from fivestar.graph.arrow import to_arrow, to_texts
 from fivestar.spelling import containing, nearest
 
 # 64-bit offsets: the names of a very large graph pass 2 GiB in all.
@@ -199,7 +199,7 @@ def _strings(values: Sequence[str | None] | pa.Array) -> pa.Array:
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
         return values if values.type == NAME_TYPE else values.cast(NAME_TYPE)
-    return pa.array(values, NAME_TYPE)
+    return to_texts(values)
 
 
 def _equal(mine: pa.Array | None, theirs: pa.Array | None) -> bool:

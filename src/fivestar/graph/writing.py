@@ -1,99 +1,231 @@
-"""A graph as a folder of text files that any tool reads, and that reads back to the same graph."""
+"""A graph as a file or a folder of files that other tools read, and that reads back as it was."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from fivestar.errors import OutputError
-from fivestar.graph.folders import new_folder
+from fivestar.errors import GraphWarning, OutputError
+from fivestar.graph.folders import new_folder, replacement
 from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.graph.readers.dialect import header_columns
-from fivestar.graph.vocabulary import NAME_TYPE, Vocabulary
+from fivestar.graph.readers.base import Annotations, TripleColumns
+from fivestar.graph.triples import Triples
+from fivestar.graph.vocabulary import Vocabulary
+from fivestar.graph.writers import (
+    KEEPS_ANNOTATIONS,
+    KEEPS_SPLITS,
+    WRITTEN,
+    format_written,
+    open_sink,
+)
+from fivestar.graph.writers.base import WriteChoices
+from fivestar.graph.writers.rdf import term_of
 
+SplitChoice = Literal["keep", "merge"]
+ExistingChoice = Literal["refuse", "replace"]
+LiteralsAs = Literal["literals", "names"]
 _ROWS_AT_ONCE = 1_000_000
-_HEADER = ("head", "relation", "tail")
+# How RDF ranks texts for people has no meaning here: there is one of each.
+_ONLY = 0
 
 
-def write_graph(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
-    """Write train, valid and test as text to a new folder, with labels and types beside them.
+def write_graph(
+    graph: KnowledgeGraph,
+    out: str | os.PathLike[str],
+    *,
+    to: str = "tsv",
+    splits: SplitChoice = "keep",
+    existing: ExistingChoice = "refuse",
+    literals: LiteralsAs = "names",
+) -> Path:
+    """Write a graph to a file, or to a new folder with train, valid and test.
 
-    Tab-separated and unquoted, as the published benchmarks are; comma-separated and quoted where a
-    name holds a tab.
+    Args:
+        graph: what to write.
+        out: a file whose name ends with .tsv, .csv, .nt, .nq, .ttl (all of them also packed: .gz,
+            .bz2, .xz, .zst), .parquet, .arrow or .feather; any other name is that of a folder.
+        to: how files in a folder end: "tsv", "nt.gz", "parquet" … Text is comma-separated where a
+            name holds a tab.
+        splits: one file keeps splits apart as named graphs (.nq) or by a column (.parquet, .arrow);
+            "merge" puts all distinct facts together.
+        existing: "replace" allows for another file of this name; a folder is never replaced.
+        literals: names such as '"text"@en' become "literals" of RDF again, or IRIs as all "names".
     """
-    tabbed = any(_holds(vocabulary, "\t") for vocabulary in (graph.entities, graph.relations))
-    for vocabulary in (graph.entities, graph.relations):
-        for mark in ("\n", "\r", "\0"):
-            if _holds(vocabulary, mark):
-                raise OutputError(
-                    f"an {vocabulary.kind} name holds {mark!r}, which no text format keeps; "
-                    "use save_graph"
-                )
-    delimiter, quote, ending = (",", '"', "csv") if tabbed else ("\t", "", "tsv")
+    place = Path(out)
+    if format_written(place) is None:
+        _write_folder(graph, place, to, splits, literals)
+    else:
+        _write_file(graph, place, splits, existing, literals)
+    return place
+
+
+def check_place(place: Path, existing: ExistingChoice) -> None:
+    """Stop if a file cannot go where it should."""
+    if place.is_dir() or (place.exists() and existing == "refuse"):
+        what = "is a folder" if place.is_dir() else "exists already"
+        raise OutputError(f"{place} {what}; choose another name, or replace a file with --force")
+    if not place.parent.is_dir():
+        raise OutputError(f"{place}: there is no folder {place.parent}; make it first")
+
+
+def untold_splits(place: Path, names: Iterable[str]) -> OutputError:
+    """The error where one file cannot keep the splits of a graph."""
+    return OutputError(
+        f"{place}: the graph has the splits {', '.join(names)}, which {place.suffix} cannot tell "
+        "apart; write a folder, .nq or .parquet, or put them together with --all (splits='merge')"
+    )
+
+
+def warn_of_lost(place: Path, told: Annotations) -> None:
+    """Say that labels or types are not in a file."""
+    what = " and ".join(
+        text
+        for text, some in (
+            ("labels", told.labels or told.descriptions),
+            ("types", told.types),
+        )
+        if some
+    )
+    if what:
+        warnings.warn(
+            f"{place}: has no place for the {what} of the graph; a folder, .nt, .nq or .ttl has",
+            GraphWarning,
+            stacklevel=3,
+        )
+
+
+def _write_file(
+    graph: KnowledgeGraph,
+    place: Path,
+    splits: SplitChoice,
+    existing: ExistingChoice,
+    literals: LiteralsAs,
+) -> None:
+    check_place(place, existing)
+    kind = format_written(place)
+    parts = _parts(graph, splits)
+    if len(parts) > 1 and kind not in KEEPS_SPLITS:
+        raise untold_splits(place, parts)
+    choices = WriteChoices("told" if len(parts) > 1 else "untold", "nodes", literals)
+    told = annotations_of(graph)
+    with replacement(place) as draft, open_sink(place, draft, choices) as sink:
+        for split, triples in parts.items():
+            for piece in _pieces(graph, triples, split):
+                sink.write(piece)
+        sink.tell(told)
+    if kind not in KEEPS_ANNOTATIONS:
+        warn_of_lost(place, told)
+
+
+def _write_folder(
+    graph: KnowledgeGraph, folder: Path, to: str, splits: SplitChoice, literals: LiteralsAs
+) -> None:
+    ending = to.lower().removeprefix(".")
+    kind = format_written(Path(f"train.{ending}"))
+    if kind is None:
+        known = ", ".join(suffix.removeprefix(".") for suffix in WRITTEN)
+        raise OutputError(f"no files are written as {to!r}; use one of {known}")
+    vocabularies = (graph.entities, graph.relations)
+    if kind == "tsv" and any(_holds(vocabulary, "\t") for vocabulary in vocabularies):
+        ending = ending.replace(ending.partition(".")[0], "csv", 1)
+    told = annotations_of(graph)
+    # One node of several files must have a name that holds in all of them.
+    choices = WriteChoices("untold", "names", literals)
     with new_folder(folder) as draft:
-        for split, triples in graph.splits.items():
-            if len(triples):
-                table = graph.named(triples)
-                _write_triples(draft / f"{split}.{ending}", table, delimiter, quote)
-        _write_labels(draft / "entity_labels.tsv", graph.entities)
-        _write_labels(draft / "relation_labels.tsv", graph.relations)
-        if graph.types is not None:
-            names = graph.entities.names_of(graph.types.entities)
-            kinds = graph.types.vocabulary.names_of(graph.types.types)
-            rows = zip(names, kinds, strict=True)
-            _write_lines(draft / "entity_types.tsv", map("\t".join, rows))
-    return Path(folder)
+        for split, triples in _parts(graph, splits).items():
+            path = draft / f"{split}.{ending}"
+            with open_sink(path, path, choices) as sink:
+                for piece in _pieces(graph, triples, split):
+                    sink.write(piece)
+                if split == "train":
+                    sink.tell(told)
+            _sync(path)
+        if kind not in KEEPS_ANNOTATIONS:
+            _write_annotations(graph, draft)
 
 
-def _write_triples(path: Path, table: pa.Table, delimiter: str, quote: str) -> None:
-    first = [column[0].as_py() for column in table.columns]
-    lines: list[str] = []
-    # A first triple that looks like a header must not be taken for one.
-    if header_columns(first) is not None:
-        lines.append(delimiter.join(_HEADER))
-    columns = [_quoted(column, delimiter, quote) for column in table.columns]
-    joined = pc.binary_join_element_wise(*columns, pa.scalar(delimiter, NAME_TYPE))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        # Readers drop one byte order mark at the beginning of a file.
-        if first[0].startswith("\ufeff") and not lines:
-            file.write("\ufeff")
-        file.writelines(line + "\n" for line in lines)
-        for start in range(0, len(joined), _ROWS_AT_ONCE):
-            file.write("\n".join(joined.slice(start, _ROWS_AT_ONCE).to_pylist()) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+def annotations_of(graph: KnowledgeGraph) -> Annotations:
+    """What a graph says about its names, by terms."""
+    told = Annotations()
+    for vocabulary in (graph.entities, graph.relations):
+        for texts, known in (
+            (vocabulary.labels, told.labels),
+            (vocabulary.descriptions, told.descriptions),
+        ):
+            if texts is not None:
+                for name, text in zip(vocabulary.names.to_pylist(), texts.to_pylist(), strict=True):
+                    if text is not None:
+                        known.setdefault(term_of(name, vocabulary.kind), (_ONLY, text))
+    for name, kind in _typed_names(graph):
+        told.types[term_of(name, "entity"), term_of(kind, "type")] = None
+    return told
 
 
-def _quoted(column: pa.ChunkedArray, delimiter: str, quote: str) -> pa.ChunkedArray:
-    if not quote:
-        return column
-    needs = pc.match_substring_regex(column, f"[\t{delimiter}{quote}]")
-    doubled = pc.replace_substring(column, quote, quote * 2)
-    around, nothing = pa.scalar(quote, column.type), pa.scalar("", column.type)
-    wrapped = pc.binary_join_element_wise(around, doubled, around, nothing)
-    return pc.if_else(needs, wrapped, column)
+def _typed_names(graph: KnowledgeGraph) -> Iterator[tuple[str, str]]:
+    """Entities with their types, in the order of the types: so they are numbered again alike."""
+    if graph.types is None:
+        return iter(())
+    order = graph.types.types.argsort(kind="stable")
+    names = graph.entities.names_of(graph.types.entities[order])
+    return zip(names, graph.types.vocabulary.names_of(graph.types.types[order]), strict=True)
+
+
+def _parts(graph: KnowledgeGraph, splits: SplitChoice) -> dict[str, Triples]:
+    if splits == "merge":
+        return {"train": graph.facts}
+    return {split: triples for split, triples in graph.splits.items() if len(triples)}
+
+
+def _pieces(graph: KnowledgeGraph, triples: Triples, split: str) -> Iterator[TripleColumns]:
+    for start in range(0, len(triples), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        part = Triples(triples.heads[rows], triples.relations[rows], triples.tails[rows])
+        yield TripleColumns.of(graph.named(part).columns, split)
+
+
+def _write_annotations(graph: KnowledgeGraph, folder: Path) -> None:
+    _write_labels(folder / "entity_labels.tsv", graph.entities)
+    _write_labels(folder / "relation_labels.tsv", graph.relations)
+    if graph.types is not None:
+        _write_rows(folder / "entity_types.tsv", _typed_names(graph))
 
 
 def _write_labels(path: Path, vocabulary: Vocabulary) -> None:
-    if vocabulary.labels is None:
+    if vocabulary.labels is None and vocabulary.descriptions is None:
         return
+    nothing = [None] * len(vocabulary)
+    labels, descriptions = (
+        nothing if texts is None else texts.to_pylist()
+        for texts in (vocabulary.labels, vocabulary.descriptions)
+    )
     rows = []
-    for number, name in enumerate(vocabulary):
-        label = vocabulary.labels[number].as_py()
-        if label is not None:
-            description = vocabulary.description_of(number)
-            rows.append("\t".join([name, label] + ([description] if description else [])))
-    _write_lines(path, rows)
+    for name, label, description in zip(vocabulary, labels, descriptions, strict=True):
+        if label or description:
+            # A text for people may be on several lines; a row of a table may not.
+            texts = [" ".join((text or "").split()) for text in (label, description)]
+            rows.append((name, *texts) if description else (name, texts[0]))
+    _write_rows(path, rows)
 
 
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
+def _write_rows(path: Path, rows: Iterable[tuple[str, ...]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(line + "\n" for line in lines)
-        file.flush()
+        for row in rows:
+            if any(mark in field for field in row for mark in "\t\n\r"):
+                raise OutputError(
+                    f"{row[0]!r} or its type holds a tab or a line end, which {path.name} cannot "
+                    "keep; use save_graph or write .nt"
+                )
+            file.write("\t".join(row) + "\n")
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 

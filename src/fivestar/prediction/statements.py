@@ -6,28 +6,22 @@ IRIs stay as they are, others become IRIs of their own.
 
 from __future__ import annotations
 
-import re
-from urllib.parse import quote
-
 import pyarrow as pa
 
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+from fivestar.graph.rdf_terms import RDF, name_as_iri
+
 _DECIMAL = "http://www.w3.org/2001/XMLSchema#decimal"
 CONFIDENCE = "urn:fivestar:confidence"
-_IS_IRI = re.compile(r"<?[A-Za-z][A-Za-z0-9+.-]*:\S+")
-# What may not stand in an IRI, and so is written by its bytes.
-_SAFE = "!#$%&'()*+,/:;=?@[]~-._"
 
 
 def iri(name: str, kind: str) -> str:
-    """A name as an IRI.
+    """A name as an IRI. Text files may hold IRIs in their brackets, which are no part of them.
 
-    >>> iri("http://example.org/x y", "entity"), iri("New York", "entity")
-    ('http://example.org/x%20y', 'urn:fivestar:entity:New%20York')
+    >>> iri("<http://example.org/x>", "entity"), iri("New York", "entity")
+    ('http://example.org/x', 'urn:fivestar:entity:New%20York')
     """
-    if _IS_IRI.match(name):
-        return quote(name.removeprefix("<").removesuffix(">"), safe=_SAFE)
-    return f"urn:fivestar:{kind}:{quote(name, safe='')}"
+    bare = name.removeprefix("<").removesuffix(">")
+    return bare if name_as_iri(bare, kind) == bare else name_as_iri(name, kind)
 
 
 def as_statements(table: pa.Table) -> str:
@@ -41,10 +35,10 @@ def as_statements(table: pa.Table) -> str:
             continue
         about = f"_:statement{number}"
         told = {
-            f"{_RDF}type": f"<{_RDF}Statement>",
-            f"{_RDF}subject": s,
-            f"{_RDF}predicate": p,
-            f"{_RDF}object": o,
+            f"{RDF}type": f"<{RDF}Statement>",
+            f"{RDF}subject": s,
+            f"{RDF}predicate": p,
+            f"{RDF}object": o,
             CONFIDENCE: f'"{row["probability"]:.6f}"^^<{_DECIMAL}>',
         }
         lines += [f"{about} <{key}> {value} .\n" for key, value in told.items()]

@@ -1,10 +1,10 @@
-"""What every reader is: strings in, columns of strings out, every line accounted for."""
+"""What every reader is: anything in, columns of names out, every line accounted for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol, get_args
 
 import pyarrow as pa
 
@@ -15,18 +15,95 @@ Progress = Callable[[int, int], None]
 Columns = Sequence[str] | Sequence[int]
 HeaderChoice = Literal["auto", "yes", "no"]
 BadLineChoice = Literal["error", "skip"]
+LiteralChoice = Literal["drop", "keep"]
+TypeChoice = Literal["types", "triples"]
+FormatName = Literal[
+    "text",
+    "nt",
+    "nq",
+    "ttl",
+    "trig",
+    "rdf",
+    "jsonld",
+    "srj",
+    "srx",
+    "parquet",
+    "arrow",
+    "openke",
+]
+# Formats, each with the endings of file names that mean it.
+Formats = Mapping[FormatName, tuple[str, ...]]
+
+# How the splits of a graph are called.
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "valid": ("valid", "dev", "val", "validation"),
+    "test": ("test",),
+}
 
 # More bad lines than these are counted but not described: a hostile file must not fill the memory.
 DESCRIBED_BAD_LINES = 1_000
 _SHOWN_CHARACTERS = 120
 
 
-class TripleColumns(NamedTuple):
-    """A piece of a source: equally many heads, relations and tails."""
+@dataclass(frozen=True)
+class TripleColumns:
+    """A piece of a source: equally many heads, relations and tails, all of one split.
+
+    Columns are large strings, or dictionaries of them where a reader has them so; all pieces of a
+    source alike. Sources that do not tell splits apart are all "train".
+    """
 
     heads: pa.ChunkedArray
     relations: pa.ChunkedArray
     tails: pa.ChunkedArray
+    split: str = "train"
+
+    @classmethod
+    def of(cls, columns: Sequence[pa.ChunkedArray], split: str) -> TripleColumns:
+        """A piece of three columns."""
+        heads, relations, tails = columns
+        return cls(heads, relations, tails, split)
+
+    @property
+    def names(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray]:
+        """The three columns."""
+        return self.heads, self.relations, self.tails
+
+
+@dataclass
+class Annotations:
+    """What a source says about its names: texts for people and types, all by terms of RDF.
+
+    Texts come with their rank: a lower one is nearer to what was asked for.
+    """
+
+    labels: dict[str, tuple[int, str]] = field(default_factory=dict)
+    descriptions: dict[str, tuple[int, str]] = field(default_factory=dict)
+    types: dict[tuple[str, str], None] = field(default_factory=dict)  # a set that keeps its order
+
+    def __bool__(self) -> bool:
+        return bool(self.labels or self.descriptions or self.types)
+
+    def add(self, other: Annotations) -> None:
+        """Take over what another source says; where both are as good, this one stays."""
+        for mine, theirs in (
+            (self.labels, other.labels),
+            (self.descriptions, other.descriptions),
+        ):
+            for term, (rank, text) in theirs.items():
+                if term not in mine or rank < mine[term][0]:
+                    mine[term] = (rank, text)
+        self.types |= other.types
+
+
+def split_called(text: str) -> str | None:
+    """The split that is called so, if any is.
+
+    >>> split_called("Dev"), split_called("holdout")
+    ('valid', None)
+    """
+    return next((s for s, names in SPLIT_NAMES.items() if text.casefold() in names), None)
 
 
 @dataclass(frozen=True)
@@ -35,6 +112,8 @@ class ReadOptions:
 
     `columns` names (or numbers, from 0) the head, relation and tail column, in this order.
     `quote` is the quote character, or "" for none; `None` quotes all but tab-separated files.
+    `graphs` are the named graphs to read, "default" for the one without a name; `None` reads all.
+    `blank_scope` goes before the labels of blank nodes, which mean nothing outside their file.
     """
 
     delimiter: str | None = None
@@ -43,10 +122,20 @@ class ReadOptions:
     quote: str | None = None
     on_bad_line: BadLineChoice = "error"
     progress: Progress | None = None
+    format: FormatName | None = None
+    graphs: tuple[str, ...] | None = None
+    literals: LiteralChoice = "drop"
+    types: TypeChoice = "types"
+    language: str = "en"
+    blank_scope: str = ""
 
     def __post_init__(self) -> None:
         _one_of("header", self.header, ("auto", "yes", "no"))
         _one_of("on_bad_line", self.on_bad_line, ("error", "skip"))
+        _one_of("literals", self.literals, ("drop", "keep"))
+        _one_of("types", self.types, ("types", "triples"))
+        if self.format is not None:
+            _one_of("format", self.format, get_args(FormatName))
         if self.delimiter is not None and (not self.delimiter or set(self.delimiter) & set("\r\n")):
             raise SettingsError("delimiter must be at least one character and no line break")
         if self.quote is not None and self.quote and not _is_ascii_character(self.quote):
@@ -67,7 +156,11 @@ class SkippedLine:
 
 @dataclass
 class Tally:
-    """Where every line of one source went: the sum of the counts is `lines`."""
+    """Where every line of one source went: the sum of the counts is `lines`.
+
+    `literals` were dropped, `labels` (descriptions, too) and `types` are in `annotations`, and
+    `other_graphs` were not asked for.
+    """
 
     source: str
     unit: str = "line"
@@ -75,6 +168,11 @@ class Tally:
     headers: int = 0
     blanks: int = 0
     bad: int = 0
+    literals: int = 0
+    labels: int = 0
+    types: int = 0
+    other_graphs: int = 0
+    annotations: Annotations = field(default_factory=Annotations)
     skipped: list[SkippedLine] = field(default_factory=list)
     # The first line, where it was read as a triple although it may be a header.
     first_triple: tuple[str, str, str] | None = None
@@ -82,7 +180,8 @@ class Tally:
     @property
     def triples(self) -> int:
         """Lines that hold a triple, repeated ones included."""
-        return self.lines - self.headers - self.blanks - self.bad
+        about = self.literals + self.labels + self.types + self.other_graphs
+        return self.lines - self.headers - self.blanks - self.bad - about
 
     def reject(self, line: int, reason: str, text: str, options: ReadOptions) -> None:
         """Count a bad line, or stop there if bad lines are errors."""
@@ -107,8 +206,8 @@ class Reader(Protocol):
     """One format. A new format is one module with one of these, listed in `readers.READERS`."""
 
     @property
-    def suffixes(self) -> tuple[str, ...]:
-        """Endings of file names that mean this format, as in a folder of splits."""
+    def formats(self) -> Formats:
+        """The formats it reads from files, each with the endings of file names that mean it."""
         ...
 
     def accepts(self, source: object) -> bool:

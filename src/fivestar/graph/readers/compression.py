@@ -24,14 +24,26 @@ PROGRESS_FROM_BYTES = 50_000_000
 _BINARY_FORMATS = {
     b"PK\x03\x04": "a ZIP archive (or an Office file); unpack it and give the file inside",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it and give the file inside",
-    b"PAR1": "a Parquet file; read it with pyarrow and give the table to read_graph",
-    b"ARROW1": "an Arrow file; read it with pyarrow and give the table to read_graph",
+    b"PAR1": "a Parquet file; name it .parquet or say --format parquet",
+    b"ARROW1": "an Arrow file; name it .arrow or say --format arrow",
     b"\x89HDF": "an HDF5 file; export its triples as text",
     b"SQLite format 3": "an SQLite database; export its triples as text",
     b"%PDF": "a PDF document",
     b"\xff\xfe": "UTF-16 text; convert it: iconv -f utf-16 -t utf-8 FILE > NEW",
     b"\xfe\xff": "UTF-16 text; convert it: iconv -f utf-16 -t utf-8 FILE > NEW",
 }
+
+
+def suffix_of(path: Path) -> str:
+    """The ending of a file name that tells the format, whatever the file is packed in.
+
+    >>> suffix_of(Path("My.Graph.NT.gz"))
+    '.nt'
+    """
+    name = path.name.casefold()
+    for packed in SUFFIXES:
+        name = name.removesuffix(packed)
+    return Path(name).suffix
 
 
 @contextmanager
@@ -54,7 +66,19 @@ def open_bytes(path: Path, progress: Progress | None = None) -> Iterator[BinaryI
         raise BadSource(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def binary_format(start: bytes) -> str:
+def refuse_binary(sample: bytes, name: str) -> None:
+    """Stop if the beginning of a file is not that of a text."""
+    if looks_binary(sample):
+        raise BadSource(f"{name}: is no UTF-8 text but {_binary_format(sample)}")
+
+
+def looks_binary(sample: bytes) -> bool:
+    """Are there more control characters than in a text?"""
+    odd = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\r")
+    return odd * 100 > len(sample)
+
+
+def _binary_format(start: bytes) -> str:
     """What a file that is no text seems to be, and what to do with it."""
     for magic, meaning in _BINARY_FORMATS.items():
         if start.startswith(magic):

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
 from fivestar.errors import BadSource
-from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
+from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.blocks import Block, line_blocks
-from fivestar.graph.readers.compression import binary_format, open_bytes
+from fivestar.graph.readers.compression import open_bytes, refuse_binary
 from fivestar.graph.readers.dialect import Dialect, LineError, detect
 from fivestar.graph.vocabulary import NAME_TYPE
 
@@ -33,7 +34,7 @@ _PARSED_AT_ONCE = 2 << 20
 class DelimitedReader:
     """Reads text files of triples, whatever their delimiter and packing."""
 
-    suffixes = (".tsv", ".txt", ".csv", ".tab")
+    formats: ClassVar[Formats] = {"text": (".tsv", ".txt", ".csv", ".tab")}
 
     def accepts(self, source: object) -> bool:
         """Any file: what is no text is refused by its content."""
@@ -50,7 +51,7 @@ class DelimitedReader:
                     if not block.overlong:
                         block = _after_header(block, dialect, tally)  # noqa: PLW2901
                 if block.overlong:
-                    _reject_overlong(block, options, tally)
+                    reject_overlong(block, options, tally)
                     continue
                 columns = _read_quickly(block, dialect, tally)
                 yield columns or _read_carefully(block, dialect, options, tally)
@@ -60,9 +61,7 @@ class DelimitedReader:
 
 def _dialect_of(block: Block, options: ReadOptions, name: str) -> Dialect:
     sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
-    odd = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\r")
-    if odd * 100 > len(sample):
-        raise BadSource(f"{name}: is no UTF-8 text but {binary_format(sample)}")
+    refuse_binary(sample, name)
     if b"\n" not in sample and b"\r" in sample[:-1]:
         raise BadSource(
             f"{name}: its lines end in the old way (CR); convert it: tr '\\r' '\\n' < FILE > NEW"
@@ -123,7 +122,7 @@ def _read_quickly(block: Block, dialect: Dialect, tally: Tally) -> TripleColumns
     except pa.ArrowInvalid:
         return None
     columns = TripleColumns(*(table[title] for title in wanted))
-    if any(pc.min(pc.binary_length(column)).as_py() == 0 for column in columns):
+    if any(pc.min(pc.binary_length(column)).as_py() == 0 for column in columns.names):
         return None
     lines = block.line_count()
     tally.lines += lines
@@ -170,14 +169,15 @@ def _read_carefully(
 
 def _triple(line: bytes, dialect: Dialect) -> tuple[str, str, str]:
     if len(line) > LONGEST_LINE:
-        raise LineError(_TOO_LONG)
+        raise LineError(TOO_LONG)
     return dialect.triple(line)
 
 
-_TOO_LONG = f"is longer than {LONGEST_LINE >> 20} MiB; is this a file of triples?"
+TOO_LONG = f"is longer than {LONGEST_LINE >> 20} MiB; is this a file of triples?"
 
 
-def _reject_overlong(block: Block, options: ReadOptions, tally: Tally) -> None:
+def reject_overlong(block: Block, options: ReadOptions, tally: Tally) -> None:
+    """Count a line that is longer than a block as a bad one."""
     tally.lines += 1
     shown = bytes(memoryview(block.buffer)[block.start : block.end])
-    tally.reject(tally.lines, _TOO_LONG, shown.decode("utf-8", "backslashreplace"), options)
+    tally.reject(tally.lines, TOO_LONG, shown.decode("utf-8", "backslashreplace"), options)

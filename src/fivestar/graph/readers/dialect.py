@@ -86,6 +86,11 @@ def detect(sample: Sequence[bytes], options: ReadOptions, name: str) -> Dialect:
     if options.header == "auto" and not has_header:
         has_header = header_columns(_picked(first, options.columns)) is not None
     columns = choose_columns(first if has_header else None, width, options.columns, name)
+    if max(columns) >= width:
+        raise BadSource(
+            f"{name}: the header has {counted(len(first), 'field')}, but the lines have {width}; "
+            "mend the header, or number the columns: --columns 0,1,2 --header yes"
+        )
     return Dialect(delimiter, quote, width, columns, has_header)
 
 

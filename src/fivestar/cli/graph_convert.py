@@ -1,0 +1,83 @@
+"""`fivestar graph convert`: a graph as another format."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fivestar.cli.source import Reading, reads_a_source
+from fivestar.cli.terminal import err, reading_progress, warn
+from fivestar.cli.terminal import out as screen
+
+if TYPE_CHECKING:
+    from fivestar.graph.report import SplitReport
+
+EXAMPLE = "Example: fivestar graph convert dump.ttl.gz my_graph.parquet"
+
+
+@reads_a_source
+def graph_convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A file of triples (text, RDF, Parquet …), a folder with train/valid/test, or the "
+            "name of a data set."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Argument(
+            help="A file that ends with .tsv, .csv, .nt, .nq, .ttl (also packed: .gz, .zst …), "
+            ".parquet, .arrow or .feather; or a new folder.",
+        ),
+    ],
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="How the files in a folder end: tsv, nt.gz, parquet … (default: tsv)",
+            show_default=False,
+        ),
+    ] = None,
+    merge: Annotated[
+        bool, typer.Option("--all", help="Put train, valid and test together.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUT if it is a file that exists.")
+    ] = False,
+    reading: Reading,
+) -> None:
+    """Write a graph as another format; from file to file in bounded memory."""
+    from fivestar.graph.conversion import convert_graph  # noqa: PLC0415  (slow to import)
+
+    with warnings.catch_warnings(record=True) as caught, reading_progress() as progress:
+        warnings.simplefilter("always")
+        done = convert_graph(
+            source,
+            out,
+            to=to,
+            splits="merge" if merge else "keep",
+            existing="replace" if force else "refuse",
+            options=reading.options(progress),
+        )
+    for each in caught:
+        warn(str(each.message), err)
+    counts = ", ".join(f"{count:,} {split}" for split, count in done.triples.items())
+    screen.print(f"{counts} triples in {done.out}", markup=False, soft_wrap=True)
+    for report in done.report.values():
+        if left := _left_out(report):
+            screen.print(f"{report.source}: {left}", markup=False, soft_wrap=True)
+
+
+def _left_out(report: SplitReport) -> str:
+    parts = (
+        (report.bad_lines, "bad lines left out"),
+        (report.literals, "literals dropped"),
+        (report.labels, "labels and descriptions"),
+        (report.types, "types"),
+        (report.other_graphs, "statements of other graphs left out"),
+    )
+    return ", ".join(f"{count:,} {what}" for count, what in parts if count)

@@ -1,0 +1,130 @@
+"""Names of a graph as terms of RDF, and back: the one rule for all that is read and written.
+
+A term is written as in N-Triples. Names that are IRIs stay what they are; all others become IRIs of
+our own, `urn:fivestar:entity:…`, and turn back into the same names when read. No two names share a
+term, so a graph survives the way through RDF.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote_to_bytes
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+_SKOS = "http://www.w3.org/2004/02/skos/core#"
+
+TYPE = f"<{RDF}type>"
+LABEL = f"<{RDFS}label>"
+DESCRIPTION = f"<{RDFS}comment>"
+# In the order of trust.
+LABELS = (f"<{_SKOS}prefLabel>", LABEL)
+DESCRIPTIONS = (
+    DESCRIPTION,
+    f"<{_SKOS}definition>",
+    "<http://schema.org/description>",
+    "<https://schema.org/description>",
+    "<http://purl.org/dc/terms/description>",
+)
+# The named graphs that hold the splits of a graph in one file.
+SPLIT_GRAPHS = {f"<urn:fivestar:split:{split}>": split for split in ("train", "valid", "test")}
+
+_OURS = "urn:fivestar:"
+_UCS = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
+    f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 14)
+)
+_UCS += "\U000e1000-\U000efffd"
+_PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
+_PLAIN = rf"A-Za-z0-9\-._~!$&'()*+,;={_UCS}"
+_BYTE = "%[0-9A-Fa-f]{2}"
+_IN_PATH = f"(?:[{_PLAIN}:@]|{_BYTE})"
+# RFC 3987, without addresses in brackets as the host. For Python's engine and for RE2 alike.
+IRI = (
+    r"[A-Za-z][A-Za-z0-9+.\-]*:"
+    f"(?://(?:(?:[{_PLAIN}:]|{_BYTE})*@)?(?:[{_PLAIN}]|{_BYTE})*(?::[0-9]*)?(?:/{_IN_PATH}*)*"
+    f"|/(?:{_IN_PATH}+(?:/{_IN_PATH}*)*)?"
+    f"|{_IN_PATH}+(?:/{_IN_PATH}*)*"
+    "|)"
+    rf"(?:\?(?:[{_PLAIN}:@/?{_PRIVATE}]|{_BYTE})*)?"
+    f"(?:#(?:[{_PLAIN}:@/?]|{_BYTE})*)?"
+)
+# Fewer than N-Triples allows: what these match, every tool reads as the same node.
+BLANK = r"_:[A-Za-z0-9_](?:[A-Za-z0-9_.\-]*[A-Za-z0-9_\-])?"
+# Literals as pyoxigraph writes them, so that they read back as the same; but not of types that say
+# nothing or need a language.
+LITERAL = (
+    r'"(?:[^"\\\x00-\x1f\x7f]|\\[tbnrf"\\]|\\u00(?:0[0-7BEF]|1[0-9A-F]|7F))*"'
+    rf"(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^<{IRI}>)?"
+)
+SPECIAL_TYPES = (
+    "^^<http://www.w3.org/2001/XMLSchema#string>",
+    f"^^<{RDF}langString>",
+    f"^^<{RDF}dirLangString>",
+)
+_IS_IRI = re.compile(IRI)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPES = {
+    **{chr(code): f"\\u{code:04X}" for code in (*range(0x20), 0x7F)},
+    **{character: f"\\{letter}" for letter, character in _ESCAPED.items()},
+    '"': '\\"',
+    "\\": "\\\\",
+}
+_TO_ESCAPE = str.maketrans(_ESCAPES)
+
+
+def name_as_iri(name: str, kind: str) -> str:
+    """The IRI of a name, which has no other.
+
+    >>> name_as_iri("http://example.org/x", "entity"), name_as_iri("New York", "entity")
+    ('http://example.org/x', 'urn:fivestar:entity:New%20York')
+    """
+    if _IS_IRI.fullmatch(name) and not name.startswith(_OURS):
+        return name
+    return f"{_OURS}{kind}:{quote(name, safe='')}"
+
+
+def iri_as_name(iri: str, kind: str) -> str:
+    """The name that became this IRI, or else the IRI itself.
+
+    >>> iri_as_name("urn:fivestar:entity:New%20York", "entity")
+    'New York'
+    >>> iri_as_name("urn:fivestar:entity:New%20York", "relation")
+    'urn:fivestar:entity:New%20York'
+    """
+    prefix = f"{_OURS}{kind}:"
+    if not iri.startswith(prefix):
+        return iri
+    try:
+        name = unquote_to_bytes(iri.removeprefix(prefix)).decode()
+    except UnicodeDecodeError:
+        return iri
+    # Only what we would write so ourselves: two IRIs never become one name.
+    return name if name and name_as_iri(name, kind) == iri else iri
+
+
+def literal(text: str, language: str | None = None, datatype: str | None = None) -> str:
+    r"""A literal as a term.
+
+    >>> print(literal('say "hi"\n', "en"))
+    "say \"hi\"\n"@en
+    """
+    tail = f"@{language}" if language else f"^^<{datatype}>" if datatype else ""
+    return f'"{text.translate(_TO_ESCAPE)}"{tail}'
+
+
+def literal_text(term: str) -> str:
+    r"""The text of a literal.
+
+    >>> literal_text(r'"caf\u00E9"@fr')
+    'café'
+    """
+    text = term[1 : term.rindex('"')]  # neither a language nor a type holds a quote
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    short, long, letter = found.groups()
+    if letter is not None:
+        return _ESCAPED.get(letter, letter)
+    return chr(int(short or long, 16))

@@ -1,0 +1,120 @@
+"""Parquet, Arrow and Feather files, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fivestar.errors import BadSource
+from fivestar.graph.readers.base import FormatName, Formats, ReadOptions, Tally, TripleColumns
+from fivestar.graph.readers.compression import suffix_of
+from fivestar.graph.readers.frames import TablePlan
+
+_ROWS_AT_ONCE = 100_000
+_PARQUET = b"PAR1"
+_ARROW = b"ARROW1"
+_OLD_FEATHER = b"FEA1"
+
+
+class ColumnarReader:
+    """Reads tables in files, by their columns."""
+
+    formats: ClassVar[Formats] = {
+        "parquet": (".parquet", ".pq"),
+        "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
+    }
+
+    def accepts(self, source: object) -> bool:
+        """A file with the ending of one of them."""
+        return isinstance(source, Path) and any(
+            suffix_of(source) in endings for endings in self.formats.values()
+        )
+
+    def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
+        """The triples of a file, batch by batch."""
+        path = Path(str(source))
+        tally.unit = "row"
+        kind = options.format or self._format_of(path)
+        try:
+            magic = _first_bytes(path)
+            if kind == "parquet":
+                yield from _read_parquet(path, magic, options, tally)
+            else:
+                yield from _read_arrow(path, magic, options, tally)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise BadSource(
+                f"{path}: the file is damaged or cut short ({reason}); write or fetch it again"
+            ) from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise BadSource(f"{path}: cannot be read: {reason}") from error
+
+    def _format_of(self, path: Path) -> FormatName:
+        return "parquet" if suffix_of(path) in self.formats["parquet"] else "arrow"
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
+
+
+def _read_parquet(
+    path: Path, magic: bytes, options: ReadOptions, tally: Tally
+) -> Iterator[TripleColumns]:
+    if not magic.startswith(_PARQUET):
+        raise BadSource(f"{path}: is no Parquet file; {_what_then(magic)}")
+    with pq.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        plan = TablePlan.of(schema, options, tally.source)
+        if len(set(schema.names)) != len(schema.names):
+            raise BadSource(f"{path}: several columns have the same name; rename them")
+        wanted = [schema.names[place] for place in plan.columns]
+        narrow = plan.narrowed()
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+            yield from _checked(batch, narrow, options, tally)
+
+
+def _read_arrow(
+    path: Path, magic: bytes, options: ReadOptions, tally: Tally
+) -> Iterator[TripleColumns]:
+    if magic.startswith(_OLD_FEATHER):
+        raise BadSource(f"{path}: is an old Feather file (version 1); write it again as version 2")
+    with pa.memory_map(str(path)) as mapped:
+        if magic.startswith(_ARROW):
+            reader = pa.ipc.open_file(mapped)
+            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        else:
+            try:
+                reader = pa.ipc.open_stream(mapped)
+            except pa.ArrowException:
+                raise BadSource(f"{path}: is no Arrow file; {_what_then(magic)}") from None
+            batches = iter(reader)
+        plan = TablePlan.of(reader.schema, options, tally.source)
+        for batch in batches:
+            yield from _checked(batch, plan, options, tally)
+
+
+def _checked(
+    batch: pa.RecordBatch, plan: TablePlan, options: ReadOptions, tally: Tally
+) -> Iterator[TripleColumns]:
+    """A batch, made sure that it is what it says: files may say anything."""
+    for place in plan.columns:
+        batch.column(place).validate(full=True)
+    yield from plan.read(batch, options, tally)
+
+
+def _what_then(magic: bytes) -> str:
+    packed = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"BZh": "bunzip2"}
+    for start, tool in packed.items():
+        if magic.startswith(start):
+            return f"it is packed as a whole, which such files are not: {tool} it first"
+    if magic.startswith(_PARQUET):
+        return "it is a Parquet file: name it .parquet or say --format parquet"
+    if magic.startswith(_ARROW):
+        return "it is an Arrow file: name it .arrow or say --format arrow"
+    return "if it is text, name it .tsv or say --format text"

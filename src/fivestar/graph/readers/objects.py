@@ -1,0 +1,195 @@
+"""Graphs of other libraries: NetworkX, rdflib and PyKEEN.
+
+None of them is imported here. An object of theirs can only exist where somebody has done so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from fivestar.errors import BadSource
+from fivestar.graph.arrow import to_arrow
+from fivestar.graph.rdf_terms import literal
+from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns, split_called
+from fivestar.graph.readers.dialect import HEADER_NAMES
+from fivestar.graph.readers.frames import name_of
+from fivestar.graph.readers.statements import Sorter, Statements
+from fivestar.graph.vocabulary import NAME_TYPE
+
+_ITEMS_AT_ONCE = 100_000
+_NEVER_IN_AN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
+
+
+class NetworkXReader:
+    """Reads directed graphs of NetworkX; an edge's key or attribute is its relation."""
+
+    formats: ClassVar[Formats] = {}
+
+    def accepts(self, source: object) -> bool:
+        """Is it a graph of NetworkX?"""
+        return _is_a(source, "networkx", "Graph")
+
+    def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
+        """The edges as triples."""
+        graph: Any = source
+        tally.unit = "edge"
+        if not graph.is_directed():
+            raise BadSource(
+                f"{tally.source}: is undirected, and facts have a direction; give a MultiDiGraph"
+            )
+        edges = _keyed_edges(graph)
+        wanted = None if options.columns is None else str(options.columns[1])
+        while some := list(islice(edges, _ITEMS_AT_ONCE)):
+            yield from _edge_columns(some, wanted, options, tally)
+
+
+def _keyed_edges(graph: Any) -> Iterator[tuple[object, object, object, dict[object, object]]]:
+    if graph.is_multigraph():
+        return iter(graph.edges(keys=True, data=True))
+    return ((head, tail, None, data) for head, tail, data in graph.edges(data=True))
+
+
+def _edge_columns(
+    edges: list[tuple[object, object, object, dict[object, object]]],
+    wanted: str | None,
+    options: ReadOptions,
+    tally: Tally,
+) -> Iterator[TripleColumns]:
+    columns: dict[str, tuple[list[str], list[str], list[str]]] = {}
+    for head, tail, key, data in edges:
+        number = tally.lines
+        tally.lines += 1
+        try:
+            relation = _relation(key, data, wanted)
+            fields = zip((head, relation, tail), ("head", "relation", "tail"), strict=True)
+            names = [name_of(field, role) for field, role in fields]
+            split = _split(data)
+        except ValueError as reason:
+            tally.reject(number, str(reason), f"{head!r} → {tail!r}", options)
+            continue
+        for column, name in zip(columns.setdefault(split, ([], [], [])), names, strict=True):
+            column.append(name)
+    for split, three in columns.items():
+        yield TripleColumns.of([pa.chunked_array([c], NAME_TYPE) for c in three], split)
+
+
+def _relation(key: object, data: dict[object, object], wanted: str | None) -> object:
+    """What an edge says, in the attribute asked for, its key, or an attribute called so."""
+    if wanted is not None:
+        if wanted not in data:
+            raise ValueError(f"has no attribute {wanted!r}")
+        return data[wanted]
+    if isinstance(key, str):
+        return key
+    called = [name for name in data if isinstance(name, str) and name in HEADER_NAMES[1]]
+    if len(called) != 1:
+        raise ValueError("has no relation: give edges a key or an attribute 'relation'")
+    return data[called[0]]
+
+
+def _split(data: dict[object, object]) -> str:
+    text = data.get("split", "train")
+    split = split_called(text) if isinstance(text, str) else None
+    if split is None:
+        raise ValueError(f"is of the split {text!r}; use train, valid and test")
+    return split
+
+
+class RdflibReader:
+    """Reads graphs and datasets of rdflib."""
+
+    formats: ClassVar[Formats] = {}
+
+    def accepts(self, source: object) -> bool:
+        """Is it a graph of rdflib?"""
+        return _is_a(source, "rdflib", "Graph")
+
+    def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
+        """The facts among its statements."""
+        graph: Any = source
+        tally.unit = "statement"
+        sorter = Sorter(options, tally)
+        statements = _rdflib_statements(graph)
+        while some := list(islice(statements, _ITEMS_AT_ONCE)):
+            rows, numbers = [], []
+            for row in some:
+                number = tally.lines
+                tally.lines += 1
+                try:
+                    subject, predicate, item, named = map(_rdflib_term, row)
+                except ValueError as reason:
+                    tally.reject(number, str(reason), " ".join(map(str, row[:3])), options)
+                    continue
+                rows.append((subject, predicate, item, named))
+                numbers.append(number)
+            yield from sorter.sort(Statements.of(rows), numbers)
+
+
+def _rdflib_statements(graph: Any) -> Iterator[tuple[object, object, object, object]]:
+    if not hasattr(graph, "quads"):
+        return ((*triple, None) for triple in graph)
+    called = "default_graph" if hasattr(graph, "default_graph") else "default_context"
+    unnamed_id = getattr(getattr(graph, called, None), "identifier", None)
+
+    def name(context: Any) -> object:
+        identifier = getattr(context, "identifier", context)
+        return None if identifier == unnamed_id else identifier
+
+    return ((s, p, o, name(context)) for s, p, o, context in graph.quads())
+
+
+def _rdflib_term(term: object) -> str:
+    if term is None:
+        return ""
+    kind = type(term).__name__
+    if hasattr(term, "datatype") and hasattr(term, "language"):
+        datatype = None if term.language else term.datatype
+        return literal(str(term), term.language, None if datatype is None else str(datatype))
+    if kind == "BNode":
+        return f"_:{term}"
+    if kind != "URIRef" or not str(term) or set(str(term)) & _NEVER_IN_AN_IRI:
+        raise ValueError(f"has the {kind} {str(term)!r}, which is no IRI")
+    return f"<{term}>"
+
+
+class PykeenReader:
+    """Reads triples factories of PyKEEN, by their labels where they have some."""
+
+    formats: ClassVar[Formats] = {}
+
+    def accepts(self, source: object) -> bool:
+        """Is it a triples factory?"""
+        return _is_a(source, "pykeen.triples", "CoreTriplesFactory")
+
+    def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
+        """The triples by name; without labels the numbers are the names."""
+        del options  # there is nothing to choose
+        factory: Any = source
+        rows = np.asarray(factory.mapped_triples.cpu().numpy(), dtype=np.int64)
+        tally.lines += len(rows)
+        entities = _factory_names(getattr(factory, "entity_id_to_label", None), rows[:, [0, 2]])
+        relations = _factory_names(getattr(factory, "relation_id_to_label", None), rows[:, 1])
+        yield TripleColumns(
+            *(
+                pa.chunked_array([names.take(to_arrow(rows[:, place]))], NAME_TYPE)
+                for place, names in enumerate((entities, relations, entities))
+            )
+        )
+
+
+def _factory_names(labels: dict[int, str] | None, numbers: Any) -> pa.Array:
+    most = 1 + int(numbers.max()) if numbers.size else 0
+    if labels is None:
+        return pa.array([str(number) for number in range(most)], NAME_TYPE)
+    return pa.array([labels.get(number) for number in range(most)], NAME_TYPE)
+
+
+def _is_a(source: object, module: str, name: str) -> bool:
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(source, kind)

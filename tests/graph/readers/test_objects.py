@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+import rdflib
+import torch
+from pykeen.triples import CoreTriplesFactory, TriplesFactory
+from tests.graph.formats import facts
+
+from fivestar.errors import BadSource, GraphWarning, SettingsError
+from fivestar.graph.reading import read_graph
+
+X = rdflib.Namespace("http://x/")
+
+
+def test_networkx_by_key_or_attribute():
+    multi = nx.MultiDiGraph()
+    multi.add_edge("a", "b", key="r")
+    multi.add_edge("a", "b", key="s")
+    assert facts(read_graph(multi)) == [("a", "r", "b"), ("a", "s", "b")]
+    plain = nx.DiGraph()
+    plain.add_edge(1, "b", predicate="r", weight=2)
+    assert facts(read_graph(plain)) == [("1", "r", "b")]
+    plain.add_edge("b", "c", predicate="r", how="s")
+    with pytest.raises(BadSource, match="edge 0: has no attribute 'how'"):
+        read_graph(plain, columns=("head", "how", "tail"))
+    with pytest.warns(GraphWarning, match="1 bad edge"):
+        graph = read_graph(plain, columns=("head", "how", "tail"), on_bad_line="skip")
+    assert facts(graph) == [("b", "s", "c")]
+
+
+def test_networkx_edges_without_a_relation_or_a_direction():
+    graph = nx.MultiDiGraph([("a", "b")])
+    with pytest.raises(BadSource, match="give edges a key or an attribute 'relation'"):
+        read_graph(graph)
+    with pytest.raises(BadSource, match="is undirected"):
+        read_graph(nx.Graph([("a", "b")]))
+    graph = nx.MultiDiGraph()
+    graph.add_edge("a", ("b", 1), key="r")
+    with pytest.raises(BadSource, match="has a tail that is tuple"):
+        read_graph(graph)
+    graph = nx.MultiDiGraph()
+    graph.add_edge("a", "b", key="r", split="tset")
+    with pytest.raises(BadSource, match="is of the split 'tset'"):
+        read_graph(graph)
+
+
+def test_rdflib_graphs_and_datasets():
+    graph = rdflib.Graph()
+    graph.add((X.a, X.r, X.b))
+    graph.add((X.a, rdflib.RDFS.label, rdflib.Literal('say "hi"\n', lang="en")))
+    graph.add((X.a, X.r, rdflib.Literal(5)))
+    graph.add((rdflib.BNode("n"), rdflib.RDF.type, X.T))
+    found = read_graph(graph, literals="keep")
+    five = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    assert facts(found) == sorted([(f"{X}a", f"{X}r", f"{X}b"), (f"{X}a", f"{X}r", five)])
+    assert found.entities.label_of(found.entities.id_of(f"{X}a")) == 'say "hi"\n'
+    data = rdflib.Dataset()
+    data.add((X.a, X.r, X.b, X.g))
+    data.default_graph.add((X.a, X.r, X.c))
+    assert len(read_graph(data).train) == 2
+    assert facts(read_graph(data, graphs=["default"])) == [(f"{X}a", f"{X}r", f"{X}c")]
+    assert facts(read_graph(data, graphs=[f"{X}g"])) == [(f"{X}a", f"{X}r", f"{X}b")]
+
+
+@pytest.mark.filterwarnings("ignore:.*does not look like a valid URI")
+def test_rdflib_terms_that_are_no_iris():
+    graph = rdflib.Graph()
+    graph.add((rdflib.URIRef("a b"), X.r, X.b))
+    with pytest.raises(BadSource, match="has the URIRef 'a b', which is no IRI"):
+        read_graph(graph)
+
+
+def test_pykeen_factories_with_and_without_labels():
+    rows = np.array([["a", "r", "b"], ["b", "s", "c"]])
+    factory = TriplesFactory.from_labeled_triples(rows, create_inverse_triples=True)
+    assert facts(read_graph(factory)) == sorted(map(tuple, rows.tolist()))
+    core = CoreTriplesFactory.create(torch.tensor([[0, 1, 4]]))
+    assert facts(read_graph({"train": core, "test": core})) == [("0", "1", "4")]
+
+
+def test_a_format_is_for_files():
+    with pytest.raises(SettingsError, match=r"a format \(nt\) is for files"):
+        read_graph([("a", "r", "b")], format="nt")
+    with pytest.raises(SettingsError, match="format must be one of text, nt, nq"):
+        read_graph([("a", "r", "b")], format="turtle")
+
+
+def test_none_of_these_libraries_is_loaded_for_others():
+    code = """
+import sys, fivestar
+fivestar.read_graph([("a", "r", "b")])
+loaded = {"networkx", "rdflib", "pykeen", "pyoxigraph"} & set(sys.modules)
+assert not loaded, loaded
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

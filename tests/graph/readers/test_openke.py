@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from fivestar.errors import BadSource, GraphWarning
+from fivestar.graph.reading import read_graph
+
+FILES = {
+    "entity2id.txt": "3\nNew York\t1\nUSA\t0\n/m/02\t2\n",
+    "relation2id.txt": "2\nin\t0\nnear\t1\n",
+    "train2id.txt": "2\n1 0 0\n2\t1\t1\n",
+    "valid2id.txt": "1\n2 0 0\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def make(**changes):
+        for name, text in FILES.items():
+            (tmp_path / name).write_text(changes.get(name.split(".")[0], text))
+        return tmp_path
+
+    return make
+
+
+def test_head_tail_relation(folder):
+    graph = read_graph(folder())
+    assert graph.named(graph.train).to_pylist() == [
+        {"head": "New York", "relation": "in", "tail": "USA"},
+        {"head": "/m/02", "relation": "near", "tail": "New York"},
+    ]
+    assert len(graph.valid) == 1
+    report = graph.report.splits["train"]
+    assert (report.lines, report.headers, report.triples) == (3, 1, 2)
+
+
+def test_plain_files_win_unless_openke_is_asked_for(folder):
+    place = folder()
+    (place / "train.txt").write_text("a\tr\tb\n")
+    assert list(read_graph(place).entities) == ["a", "b"]
+    assert "USA" in read_graph(place, format="openke").entities
+    (place / "train2id.txt").unlink()
+    with pytest.raises(BadSource, match=r"no train2id.txt here"):
+        read_graph(place, format="openke")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train2id": "3\n1 0 0\n"}, "says that 3 facts follow, but there are 1"),
+        ({"train2id": "1\n1 0 2\n"}, "has the relation 2, but relation2id.txt has 2 names"),
+        ({"train2id": "1\n1 3 0\n"}, "has the tail 3, but entity2id.txt has 3 names"),
+        ({"train2id": "1\n1 -1 0\n"}, "has a tail that is no number"),
+        ({"train2id": "1\n1 0\n"}, "has 2 fields where 3 are expected: head tail relation"),
+        ({"train2id": "a b c\n"}, "its first line should be a number"),
+        ({"train2id": ""}, "is empty"),
+        ({"entity2id": "2\na\t0\nb\t0\n"}, "the number 0 is given twice"),
+        ({"entity2id": "3\na\t0\nb\t1\n"}, "says that 3 names follow, but there are 2"),
+        ({"entity2id": "2\na\t0\nb\t2\n"}, "the numbers do not run from 0 to 1"),
+        ({"entity2id": "1\nname\n"}, "should be a name and its number"),
+        ({"relation2id": ""}, "is empty"),
+    ],
+)
+def test_what_does_not_fit(folder, changes, message):
+    with pytest.raises(BadSource, match=message):
+        read_graph(folder(**changes))
+
+
+def test_bad_lines_are_skipped_on_request(folder):
+    with pytest.warns(GraphWarning, match=r"2 bad lines left out \(line 3, 1\)"):
+        graph = read_graph(folder(train2id="5\n1 0 0\nx\n"), on_bad_line="skip")
+    report = graph.report.splits["train"]
+    assert (report.lines, report.headers, report.bad_lines, report.triples) == (3, 0, 2, 1)
+
+
+def test_names_are_needed(folder):
+    place = folder()
+    (place / "entity2id.txt").unlink()
+    with pytest.raises(BadSource, match=r"but no entity2id.txt with their names"):
+        read_graph(place)
