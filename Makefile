@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test check bench clean help
+.PHONY: demo test check bench web node clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -15,7 +15,7 @@ demo: $(VENV)/.installed  ## train on the embedded graph, test, and ask question
 	$(BIN)/fivestar demo --out demo_run
 
 test: $(VENV)/.installed-dev  ## run the test suite
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
 check: $(VENV)/.installed-dev  ## lint, format, types and layers
 	$(BIN)/ruff check .
@@ -26,8 +26,20 @@ check: $(VENV)/.installed-dev  ## lint, format, types and layers
 bench: $(VENV)/.installed-dev  ## measure, side by side with others
 	$(BIN)/python benchmarks/ingest.py
 
+web: node web/node_modules/.installed  ## build the page (needs Node.js 18+)
+	npm run --prefix web --silent check
+	npm run --prefix web --silent build
+
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist demo_run
+	rm -rf $(VENV) build dist demo_run web/node_modules src/fivestar/server/static
+
+node:
+	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null || \
+	  { echo "make web needs Node.js 18 or newer (with npm); everything else works without it"; exit 1; }
+
+web/node_modules/.installed: web/package.json web/package-lock.json | node
+	npm ci --prefix web --no-audit --no-fund --loglevel=error
+	@touch $@
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

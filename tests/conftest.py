@@ -37,3 +37,5 @@ def _own_data_folder(
     """Only tests of the published graphs see the user's folder of data sets."""
     folder = PUBLISHED if request.node.get_closest_marker("data") else tmp_path / "datasets"
     monkeypatch.setenv("FIVESTAR_DATA", os.fspath(folder))
+    # A test that fetches something says so.
+    monkeypatch.setenv("FIVESTAR_OFFLINE", "1")

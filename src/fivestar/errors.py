@@ -19,6 +19,8 @@ Each message says what is wrong, where, and what to do about it::
         ├── DamagedGraph       a saved graph is not what its manifest says
         ├── UnknownName        a name that the graph does not hold
         ├── AmbiguousName      a name that several things have
+        ├── DownloadFailed     a published graph cannot be fetched
+        ├── DamagedDataset     the files of a published graph are not as published
         └── SplitImpossible    no split with the wanted properties exists
 
     GraphWarning               legal, but suspicious (a UserWarning)
@@ -108,6 +110,14 @@ class AmbiguousName(GraphError, LookupError):  # noqa: N818
     def __init__(self, message: str, candidates: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
         self.candidates = list(candidates)
+
+
+class DownloadFailed(GraphError):  # noqa: N818
+    """A published graph cannot be fetched, or is not what was published."""
+
+
+class DamagedDataset(GraphError):  # noqa: N818
+    """The files of a published graph are not as they were published."""
 
 
 class SplitImpossible(GraphError):  # noqa: N818

@@ -160,10 +160,11 @@ CASES = {
     "a damaged xz file": file(lzma.compress(GOOD * 1000)[:-20], "graph.tsv.xz"),
     "a cut bz2 file": file(bz2.compress(GOOD * 1000)[:-20], "graph.tsv.bz2"),
     "a cut zstd file": file(pa.compress(GOOD * 1000, "zstd", asbytes=True)[:-9], "graph.tsv.zst"),
-    "a name that is nothing": lambda _: read_graph("wn18r"),
+    "a name that is nothing": lambda _: read_graph("my graph"),
     "a name like a known one": lambda where: (
-        (where / "datasets" / "wn18rr").mkdir(parents=True) or read_graph("wn18r")
+        (where / "datasets" / "world").mkdir(parents=True) or read_graph("wrold")
     ),
+    "a published graph that may not be fetched": lambda _: read_graph("WN18RR"),
     "an empty name": value(""),
     "a folder without splits": folder({"triples.tsv": GOOD, "notes.md": b"x"}),
     "an empty folder": folder({}),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import fivestar
 from fivestar.cli.main import app
-from fivestar.errors import AmbiguousName, SettingsError, UnknownName
+from fivestar.errors import AmbiguousName, GraphWarning, SettingsError, UnknownName
 from fivestar.prediction.predictor import Predictor
 
 PEOPLE = [(f"p{i}", "lives_in", f"c{i % 5}") for i in range(40)]
@@ -109,6 +109,21 @@ def test_names(model):
         Predictor(model).ask([("p1", "_", "c1")], types=["city"])
     with pytest.raises(SettingsError, match="at least 1"):
         model.predict_tails("p1", "lives_in", top=0)
+
+
+def test_names_that_nothing_was_learned_of(tmp_path):
+    for split, rows in (
+        ("train", [f"p{i}\tknows\tp{(i + 1) % 9}" for i in range(9)]),
+        ("valid", ["p1\tknows\tp5"]),
+        ("test", ["p1\thates\tnobody"]),
+    ):
+        (tmp_path / f"{split}.txt").write_text("\n".join(rows) + "\n")
+    graph = fivestar.read_graph(tmp_path)
+    model = fivestar.train(graph, {"model": {"dim": 4}, "training": {"epochs": 1}})
+    with pytest.warns(GraphWarning, match="relation 'hates' has no fact in train"):
+        assert len(model.predict_tails("p1", "hates", top=3)) == 3
+    with pytest.warns(GraphWarning, match="entity 'nobody' has no fact in train"):
+        model.predict_heads("knows", "nobody")
 
 
 def test_tables(model):

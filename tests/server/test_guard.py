@@ -103,6 +103,10 @@ def test_names_that_strangers_gave_this_machine(server):
         assert httpx.get(f"{server}/health", headers={"host": name}).status_code == 200
 
 
+def test_the_page_may_be_looked_for(client):
+    assert client.head("/").status_code == client.get("/").status_code
+
+
 def test_headers_of_everything(client):
     for path in ("/", "/docs", "/api/runs", "/nothing", "/metrics", "/openapi.json"):
         found = client.get(path)

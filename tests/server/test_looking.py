@@ -9,6 +9,7 @@ import pytest
 import fivestar
 from fivestar.geometry.classification import Kind
 from fivestar.server.bodies import KindName
+from fivestar.server.served_run import _covering
 
 
 def get(client, path, **parameters):
@@ -86,11 +87,16 @@ def test_geometry(client):
 def test_the_map(client, method):
     found = get(client, "map", method=method, limit=60)
     assert len(found["points"]) == 60
-    assert found["types"][0] == "city"
+    assert found["types"][0] == "country"
     assert max(abs(point[axis]) for point in found["points"] for axis in "xy") == 1
     france = next(point for point in found["points"] if point["id"] == "France")
     assert found["types"][france["type"]] == "country"
     assert found == get(client, "map", method=method, limit=60)
+
+
+def test_types_for_a_legend():
+    types = [["a", "b"]] * 5 + [["b"]] * 2 + [["c"]] * 3 + [["a", "d"]] * 4 + [[]]
+    assert _covering(types) == ["a", "c", "b"]
 
 
 @pytest.mark.parametrize(

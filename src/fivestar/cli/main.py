@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from fivestar.cli import (
     cluster,
     complete,
     convert,
+    datasets,
     demo,
     evaluate,
     explain,
@@ -32,7 +34,7 @@ from fivestar.cli import (
     similar,
     train,
 )
-from fivestar.cli.terminal import complain
+from fivestar.cli.terminal import complain, warn
 from fivestar.errors import FivestarError
 
 app = typer.Typer(
@@ -65,6 +67,7 @@ app.command("fold-in", epilog=fold_in.EXAMPLE)(fold_in.fold_in)
 app.command("calibration", epilog=calibration.EXAMPLE)(calibration.calibration)
 app.command("complete", epilog=complete.EXAMPLE)(complete.complete)
 app.command("cluster", epilog=cluster.EXAMPLE)(cluster.cluster)
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(plot.app, name="plot")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
@@ -97,6 +100,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors of ours are one message and exit code 1."""
+    # One line each, without the place in our code where it was found out.
+    warnings.showwarning = lambda message, *_: warn(str(message))
     try:
         app()
     except FivestarError as error:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from fivestar.errors import SourceNotFound
+from fivestar.graph.datasets.entries import datasets, find_dataset
+from fivestar.graph.datasets.fetching import Progress, fetch
 from fivestar.spelling import nearest
 
 DEMO_NAME = "demo"
@@ -18,8 +20,11 @@ def data_folder() -> Path:
     return Path(given).expanduser() if given else Path.home() / ".cache" / "fivestar" / "datasets"
 
 
-def locate(source: str | os.PathLike[str]) -> Path:
-    """The path of a graph. A path on disk wins over the name of a data set."""
+def locate(source: str | os.PathLike[str], progress: Progress | None = None) -> Path:
+    """The path of a graph. A path on disk wins over the name of a data set.
+
+    A published graph that is not here yet is fetched.
+    """
     text = os.fspath(source)
     if "\0" in text or not text.strip():
         raise SourceNotFound(f"{text!r} is no path; give a file, a folder or the name of a graph")
@@ -29,6 +34,8 @@ def locate(source: str | os.PathLike[str]) -> Path:
             return path
         if path.name == text and (data_folder() / text).is_dir():
             return data_folder() / text
+        if path.name == text and (published := find_dataset(text)) is not None:
+            return fetch(published, data_folder(), progress=progress)
     except OSError as error:
         raise SourceNotFound(f"{text!r} cannot be looked up: {error.strerror}") from None
     if text == DEMO_NAME:
@@ -40,10 +47,14 @@ def locate(source: str | os.PathLike[str]) -> Path:
 
 
 def available() -> list[str]:
-    """The names of the graphs that are here."""
+    """The names of the graphs that are here or can be fetched."""
     folder = data_folder()
-    found = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
-    return sorted({*found, DEMO_NAME})
+    found = (
+        [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
+        if folder.is_dir()
+        else []
+    )
+    return sorted({*found, *datasets(), DEMO_NAME})
 
 
 def _choices(known: list[str]) -> str:

@@ -113,7 +113,7 @@ def read_with(
     """The same with all options in one."""
     folder: Path | None = None
     if source is None or isinstance(source, str | os.PathLike):
-        path = DEMO_FOLDER if source is None else locate(source)
+        path = DEMO_FOLDER if source is None else locate(source, options.progress)
         name = name or (DEMO_NAME if path == DEMO_FOLDER else _stem(path))
         folder = path if path.is_dir() else None
         if folder is not None and is_saved_graph(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fivestar.errors import SettingsError
+from fivestar.errors import GraphWarning, SettingsError
 from fivestar.evaluation.best import Ids, Wanted, Which, best_tails, log_shares
 from fivestar.evaluation.calibration import Calibration, calibrate
 from fivestar.extras import needs
@@ -118,6 +119,8 @@ class Predictor:
         if top < 1:
             raise SettingsError(f"top must be at least 1, not {top}")
         numbers = np.array([self.numbers(question) for question in questions]).reshape(-1, 3)
+        for message in self.unlearned(numbers):
+            warnings.warn(message, GraphWarning, stacklevel=3)
         found = self.answer(numbers, top, which, types)
         return [Predictions(*pair) for pair in zip(questions, found, strict=True)]
 
@@ -139,6 +142,33 @@ class Predictor:
         for row in np.flatnonzero(about_relation).tolist():
             found[row] = self._relations(numbers[row], top, which)
         return [found[row] for row in range(len(numbers))]
+
+    def unlearned(self, numbers: Ids) -> list[str]:
+        """What is to be said of questions about names that no fact of train tells anything of."""
+        entities, relations = self._learned
+        names = [
+            (vocabulary, each)
+            for vocabulary, ids, learned in (
+                (self.graph.entities, numbers[:, [0, 2]], entities),
+                (self.graph.relations, numbers[:, 1], relations),
+            )
+            for each in sorted(set(ids[(ids >= 0) & ~learned[ids]].tolist()))
+        ]
+        return [
+            f"{vocabulary.kind} {vocabulary.name_of(each)!r} has no fact in train, so the model "
+            "has learned nothing of it: its answers are no better than chance"
+            for vocabulary, each in names
+        ]
+
+    @cached_property
+    def _learned(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which entities and relations have facts in train."""
+        train = self.graph.train
+        entities = np.zeros(len(self.graph.entities), bool)
+        entities[train.heads] = entities[train.tails] = True
+        relations = np.zeros(len(self.graph.relations), bool)
+        relations[train.relations] = True
+        return entities, relations
 
     def numbers(self, question: Question) -> tuple[int, int, int]:
         """The ids of a question, −1 for the open slot."""

@@ -11,7 +11,6 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
-from starlette.staticfiles import StaticFiles
 
 from fivestar.server.counters import Counters
 from fivestar.server.describing import describe
@@ -48,7 +47,7 @@ def make_app(settings: ServerSettings) -> Guard:
     for router in (*_ROUTERS, page.router):
         app.include_router(router)
     if page.is_built():
-        app.mount("/static", StaticFiles(directory=page.FOLDER), name="static")
+        app.mount("/static", page.files(), name="static")
     answer_with_problems(app)
     app.add_middleware(GZipMiddleware, minimum_size=_COMPRESSED_FROM, compresslevel=5)
     if settings.cors_origins:

@@ -108,10 +108,11 @@ class Question(BaseModel):
 
 
 class Answered(BaseModel):
-    """A question and its answers, best first."""
+    """A question and its answers, best first; `warnings` tell why not to trust them."""
 
     question: Question
     answers: list[Answer]
+    warnings: list[str]
 
 
 class AnsweredOne(Answered):

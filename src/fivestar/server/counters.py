@@ -6,13 +6,14 @@ row of its own, so nobody waits for anybody; a worker that is started anew takes
 
 from __future__ import annotations
 
-import fcntl
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from fivestar.file_lock import alone
 
 # Upper ends of how long requests take, in seconds.
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -100,8 +101,7 @@ def _head(name: str, kind: str, what: str) -> list[str]:
 def _table(width: int, file: Path | None) -> npt.NDArray[np.float64]:
     if file is None:
         return np.zeros((1, width))
-    with file.open("r+b") as opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)
+    with alone(file) as opened:
         opened.truncate(_ROWS * width * 8)  # a file with a hole takes no room
     return np.memmap(file, np.float64, "r+", shape=(_ROWS, width))
 
@@ -110,8 +110,7 @@ def _claim(file: Path | None) -> int:
     """The next row that nobody has."""
     if file is None:
         return 0
-    with file.with_suffix(".rows").open("a+b") as claims:
-        fcntl.flock(claims, fcntl.LOCK_EX)
+    with alone(file.with_suffix(".rows")) as claims:
         claims.write(b".")
         claims.flush()
         return (claims.tell() - 1) % _ROWS

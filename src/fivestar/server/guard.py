@@ -7,7 +7,7 @@ import hmac
 import time
 from pathlib import Path
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fivestar.errors import SettingsError
@@ -28,13 +28,22 @@ _CSP = {
 }
 # Swagger UI sets styles in its markup.
 _CSP_OF_DOCS = _CSP | {"style-src": "'self' 'unsafe-inline'"}
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+
+
+def _headers(policy: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    """What every answer says, as it goes over the wire."""
+    named = {
+        "content-security-policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+    }
+    return [(name.encode(), value.encode()) for name, value in named.items()]
+
+
+_HEADERS, _HEADERS_OF_DOCS = _headers(_CSP), _headers(_CSP_OF_DOCS)
 # What needs the token, if there is one. The page itself holds nothing of the graph.
 _SECRET = ("/api/", "/metrics")
 _SHORTEST_TOKEN = 16
@@ -144,21 +153,14 @@ class _Answer:
 
     def __init__(self, path: str, send: Send) -> None:
         self.status = 0
-        self._policy = _policy(_CSP_OF_DOCS if path == "/docs" else _CSP)
+        self._headers = _HEADERS_OF_DOCS if path == "/docs" else _HEADERS
         self._send = send
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["Content-Security-Policy"] = self._policy
-            for name, value in _HEADERS.items():
-                headers[name] = value
+            message["headers"] = [*message.get("headers", ()), *self._headers]
         await self._send(message)
-
-
-def _policy(rules: dict[str, str]) -> str:
-    return "; ".join(f"{name} {value}" for name, value in rules.items())
 
 
 def _is_bearer(headers: Headers, token: bytes | None) -> bool:

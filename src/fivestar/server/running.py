@@ -41,6 +41,7 @@ def run_server(
         timeout_graceful_shutdown=_LAST_WORDS,
         limit_concurrency=_MOST_CONNECTIONS,
         server_header=False,
+        proxy_headers=False,
     )
     if settings.workers == 1:
         # One core is left for requests: a product whose threads wait for a core takes much longer.

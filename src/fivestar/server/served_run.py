@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -122,9 +123,12 @@ class ServedRun:
 
     def described(self, number: int) -> Json:
         """An entity with what helps to tell it from others."""
-        types = [] if self.graph.types is None else self.graph.types.of(number)
+        types = self._types_of(number)
         description = self.graph.entities.description_of(number)
         return {**named(self.graph.entities, number), "description": description, "types": types}
+
+    def _types_of(self, number: int) -> list[str]:
+        return [] if self.graph.types is None else self.graph.types.of(number)
 
     def card(self, name: str) -> Json:
         """An entity with some of its facts."""
@@ -209,21 +213,34 @@ class ServedRun:
         return self._maps[method, most]
 
     def _placed(self, method: Method, most: int) -> Json:
-        order = np.argsort(-self.facts_of_entity, kind="stable")[:most]
-        legend = [each["id"] for each in self.types[:_TYPES_SHOWN]]
+        entities = np.argsort(-self.facts_of_entity, kind="stable")[:most].astype(np.int64)
+        legend = _covering([self._types_of(number) for number in entities.tolist()])
         place = {name: at for at, name in enumerate(legend)}
-        entities = order.astype(np.int64)
         nothing = np.zeros(len(entities), np.int64)
         xy = entity_map(self.run, Typed(legend, entities, nothing), method)
         xy = xy - (xy.max(axis=0) + xy.min(axis=0)) / 2
         xy = xy / np.abs(xy).max()
         points = []
         for number, (x, y) in zip(entities.tolist(), xy.tolist(), strict=True):
-            own = [] if self.graph.types is None else self.graph.types.of(number)
+            own = self._types_of(number)
             kind = min((place[name] for name in own if name in place), default=None)
             label = named(self.graph.entities, number)
             points.append({**label, "x": round(x, 5), "y": round(y, 5), "type": kind})
         return {"method": method, "types": legend, "points": points}
+
+
+def _covering(types: list[list[str]]) -> list[str]:
+    """Types for a legend: each is that of most entities that have no earlier one.
+
+    The most frequent ones would not do: where entities have many types, they overlap.
+    """
+    found: list[str] = []
+    rest = [own for own in types if own]
+    while rest and len(found) < _TYPES_SHOWN:
+        ((best, _),) = Counter(name for own in rest for name in own).most_common(1)
+        found.append(best)
+        rest = [own for own in rest if best not in own]
+    return found
 
 
 def named(names: Vocabulary, number: int) -> Json:

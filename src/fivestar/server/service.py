@@ -56,7 +56,7 @@ class Service:
             raise Problem(422, f"at most {self.limits.top:,} at once, not {top:,}; ask for less")
 
 
-def service_of(request: Request) -> Service:
-    """The service that a request is for."""
+async def service_of(request: Request) -> Service:
+    """The service that a request is for. Not a plain function: those are run on other threads."""
     found: Service = request.app.state.service
     return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
@@ -147,7 +148,11 @@ async def _answers(
     asked = [Asked(each, top, which, tuple(types)) for each in numbers]
     found = await service.batchers[run.name].answer(asked)
     return [
-        {"question": run.question(each), "answers": [vars(answer) for answer in answers]}
+        {
+            "question": run.question(each),
+            "answers": [vars(answer) for answer in answers],
+            "warnings": run.predictor.unlearned(np.array([each])),
+        }
         for each, answers in zip(numbers, found, strict=True)
     ]
 

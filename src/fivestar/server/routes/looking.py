@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api", tags=["look"])
 Served = Annotated[Service, Depends(service_of)]
 
 
-def _run(
+async def _run(
     service: Served,
     run: Annotated[
         str | None,

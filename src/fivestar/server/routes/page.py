@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.staticfiles import StaticFiles
 
 FOLDER = Path(__file__).parents[1] / "static"
 MISSING = (
@@ -21,7 +23,19 @@ def is_built() -> bool:
     return (FOLDER / "index.html").is_file()
 
 
-@router.get("/")
+def files() -> StaticFiles:
+    """The files of the page; browsers ask each time whether they have changed."""
+    return _Fresh(directory=FOLDER)
+
+
+class _Fresh(StaticFiles):
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        found = super().file_response(*args, **kwargs)
+        found.headers["Cache-Control"] = "no-cache"
+        return found
+
+
+@router.api_route("/", methods=["GET", "HEAD"])
 async def page() -> Response:
     """The page itself."""
     return _file("index.html")

@@ -1,0 +1,89 @@
+"""Take the pictures of the page for the docs, from a server of two runs of the embedded graph.
+
+fivestar serve demo_run another_run --port 8005
+python scripts/page_screenshots.py http://127.0.0.1:8005 docs/pictures/page
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+
+ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+LARGEST = 120_000
+# For the sphere to be drawn and its particles to have tails.
+PAUSE = 2500
+
+
+class Picture(NamedTuple):
+    """What is shown, how wide and high, and in which theme."""
+
+    state: str
+    shown: str
+    size: tuple[int, int] = (1280, 860)
+    theme: str = "light"
+
+
+LYON = "entity=Lyon&relation=in_country"
+FRANCE = "entity=France&relation=neighbour_of"
+PHONE = (390, 844)
+PICTURES = {
+    "answers": Picture(LYON, "li.answer"),
+    "reasons": Picture(f"{LYON}&why=France", "#why-body h4", (1280, 1240)),
+    "sphere": Picture("view=geometry&relation=in_country&dim=18", ".stage canvas", (1280, 1340)),
+    "sphere-dark": Picture(
+        "view=geometry&relation=neighbour_of&dim=3", ".stage canvas", (1280, 1340), "dark"
+    ),
+    "map": Picture("view=map&method=tsne", "#map-body:not([aria-busy]) canvas.map"),
+    "compare": Picture(f"view=compare&{FRANCE}", ".columns li.answer"),
+    "phone-answers": Picture(FRANCE, "li.answer", PHONE),
+    "phone-sphere-dark": Picture(
+        "view=geometry&relation=in_country&dim=18", ".stage canvas", PHONE, "dark"
+    ),
+}
+
+
+def take(browser: Browser, address: str, picture: Picture) -> bytes:
+    """One picture, as PNG."""
+    width, height = picture.size
+    page = browser.new_page(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if picture.theme == "dark" else "light",
+        device_scale_factor=2 if picture.size == PHONE else 1,
+    )
+    page.goto(f"{address}/#{picture.state}")
+    page.locator(picture.shown).first.wait_for(timeout=120_000)
+    if picture.size == PHONE and "geometry" in picture.state:
+        page.locator(".stage").evaluate("stage => stage.scrollIntoView({ block: 'center' })")
+    page.wait_for_timeout(PAUSE)
+    taken = page.screenshot()
+    page.close()
+    return taken
+
+
+def main(address: str, folder: Path) -> None:
+    """Take all pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = os.environ.get("FIVESTAR_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        for name, picture in PICTURES.items():
+            out = folder / f"{name}.webp"
+            image = Image.open(io.BytesIO(take(browser, address, picture))).convert("RGB")
+            image.save(out, quality=78, method=6)
+            print(f"{out.name}: {out.stat().st_size // 1000} kB")
+            if out.stat().st_size > LARGEST:
+                raise SystemExit(f"{out} is larger than {LARGEST // 1000} kB")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].rstrip("/"), Path(sys.argv[2]))

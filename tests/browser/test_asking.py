@@ -1,0 +1,207 @@
+"""Questions and answers, as a person asks them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.browser.conftest import TOKEN
+from tests.browser.looking import expect
+
+LYON = "entity=Lyon&relation=in_country"
+
+
+def answers(page):
+    return page.locator("#answers li.answer")
+
+
+def field(page, name):
+    return page.get_by_role("combobox", name=name, exact=True)
+
+
+def test_examples_to_begin_with(visit):
+    visit.open()
+    page = visit.page
+    expect(page.get_by_role("heading", name="What is missing from the graph?")).to_be_visible()
+    page.locator("#answers .question-link").first.click()
+    expect(answers(page)).to_have_count(10)
+
+
+def test_search_and_ask(visit):
+    visit.open()
+    page = visit.page
+    field(page, "Entity").fill("lyo")
+    page.get_by_role("option", name="Lyon").click()
+    field(page, "Relation").click()
+    page.get_by_role("option", name="in_country").click()
+    expect(answers(page)).to_have_count(10)
+    expect(page.locator("h2.asked")).to_contain_text("Lyon")
+    expect(answers(page).first.locator(".figure")).to_contain_text("%")
+    badges = set(page.locator("#answers .badge").all_text_contents())
+    assert "new" in badges
+    page.get_by_role("radio", name="known", exact=True).check()
+    expect(answers(page)).to_have_count(1)
+    expect(answers(page).first).to_contain_text("France")
+    assert "which=known" in page.url
+
+
+def test_nothing_found(visit):
+    visit.open()
+    field(visit.page, "Entity").fill("zzzzqqqq")
+    expect(visit.page.get_by_text("Nothing has this name.")).to_be_visible()
+    visit.page.keyboard.press("Escape")
+    expect(field(visit.page, "Entity")).to_have_value("")
+
+
+def test_click_through_and_back(visit):
+    visit.open(f"{LYON}&which=known")
+    page = visit.page
+    page.locator("#answers").get_by_role("link", name="France").click()
+    # France was a tail, so the new question has it as the tail.
+    expect(page.locator("h2.asked .thing").last).to_have_text("France")
+    expect(page.locator("h2.asked .thing").first).to_have_text("?")
+    expect(field(page, "Entity")).to_have_value("France")
+    page.go_back()
+    expect(field(page, "Entity")).to_have_value("Lyon")
+    expect(answers(page)).to_have_count(1)
+
+
+def test_entity_card(visit):
+    visit.open("entity=France")
+    card = visit.page.get_by_role("region", name="The entity")
+    expect(card.get_by_role("heading", name="France")).to_be_visible()
+    expect(card).to_contain_text("country")
+    expect(card.get_by_role("heading", name="Similar")).to_be_visible()
+    card.locator(".question-link").first.click()
+    expect(answers(visit.page).first).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_why(visiting, address, width):
+    visit = visiting(address, viewport={"width": width, "height": 850})
+    visit.open(LYON)
+    page = visit.page
+    button = page.get_by_role("button", name="Why France?")
+    button.click()
+    panel = page.get_by_role("region", name="Why France?")
+    for heading in ("Known facts like it", "Paths in the graph", "Where the score comes from"):
+        expect(panel.get_by_role("heading", name=heading)).to_be_visible()
+    expect(button).to_have_attribute("aria-expanded", "true")
+    panel.get_by_role("button", name="Close the reasons").click()
+    expect(panel).to_be_hidden()
+    expect(button).to_be_focused()
+
+
+def test_from_a_reason_to_the_sphere(visit):
+    visit.open(f"{LYON}&why=France")
+    link = visit.page.get_by_role("link", name="on the sphere").first
+    number = link.get_attribute("aria-label").split()[2]
+    link.click()
+    chosen = visit.page.get_by_role("radio", name=f"Dimension {number}, ")
+    expect(chosen).to_have_attribute("aria-checked", "true")
+
+
+def test_by_keyboard_only(visit):
+    visit.open()
+    page = visit.page
+    expect(field(page, "Entity")).to_be_visible()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if field(page, "Entity").evaluate("field => field === document.activeElement"):
+            break
+    page.keyboard.type("Lyo")
+    expect(page.get_by_role("option", name="Lyon")).to_be_visible()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("in_count")
+    # Enter may come before the completions.
+    page.keyboard.press("Enter")
+    expect(answers(page)).to_have_count(10)
+    page.locator("#answers a.answer-name").first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#why-title")).to_be_focused()
+
+
+def test_arrow_keys_in_the_list(visit):
+    visit.open()
+    page = visit.page
+    field(page, "Relation").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".popup li").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    chosen = page.locator('.popup li[aria-selected="true"]')
+    expect(chosen).to_have_count(1)
+    expect(field(page, "Relation")).to_have_attribute(
+        "aria-activedescendant", chosen.get_attribute("id")
+    )
+    name = chosen.locator(".option-label").text_content()
+    page.keyboard.press("Enter")
+    expect(field(page, "Relation")).to_have_value(name)
+
+
+def test_an_unknown_name_offers_the_nearest(visiting, address):
+    visit = visiting(address)
+    visit.open("entity=Lyonn&relation=in_country")
+    visit.page.get_by_role("button", name="Lyon", exact=True).first.click()
+    expect(answers(visit.page)).to_have_count(10)
+
+
+def test_an_unknown_relation_offers_the_nearest(visiting, address):
+    visit = visiting(address)
+    visit.open("entity=Lyon&relation=in_countri")
+    visit.page.get_by_role("button", name="in_country", exact=True).click()
+    expect(answers(visit.page)).to_have_count(10)
+
+
+def test_an_error_of_the_server_can_be_tried_again(visiting, address):
+    visit = visiting(address)
+    problem = {
+        "title": "Error",
+        "status": 500,
+        "code": "internal",
+        "detail": "It broke <b>down</b>.",
+    }
+    answer = {
+        "status": 500,
+        "content_type": "application/problem+json",
+        "body": json.dumps(problem),
+    }
+    visit.page.route("**/api/predict/tails", lambda route: route.fulfill(**answer))
+    visit.open(LYON)
+    # As text, not as markup.
+    expect(visit.page.get_by_text("It broke <b>down</b>.").first).to_be_visible()
+    visit.page.unroute("**/api/predict/tails")
+    visit.page.get_by_role("button", name="Try again").click()
+    expect(answers(visit.page)).to_have_count(10)
+
+
+def test_a_server_that_wants_a_token(visiting, guarded_address):
+    visit = visiting(guarded_address)
+    visit.open(LYON)
+    page = visit.page
+    token = page.get_by_label("Token", exact=True)
+    token.fill("wrong")
+    page.get_by_role("button", name="Go on").click()
+    expect(page.get_by_text("That token was not accepted.")).to_be_visible()
+    token.fill(TOKEN)
+    page.keyboard.press("Enter")
+    expect(answers(page)).to_have_count(10)
+    page.reload()
+    expect(answers(page)).to_have_count(10)
+
+
+def test_an_outdated_question_is_dropped(visit):
+    """Answers that come late do not replace those of the question asked after it."""
+    page = visit.page
+    held = []
+    page.route("**/api/predict/tails", lambda route: held.append(route))  # noqa: PLW0108
+    visit.open(LYON)
+    while not held:
+        page.wait_for_timeout(20)
+    page.unroute("**/api/predict/tails")
+    field(page, "Entity").fill("Madrid")
+    page.get_by_role("option", name="Madrid").first.click()
+    expect(answers(page)).to_have_count(10)
+    expect(page.locator("h2.asked")).to_contain_text("Madrid")

@@ -1,0 +1,183 @@
+/** A combobox: a text field with a list of completions (WAI-ARIA 1.2, list autocomplete). */
+import { Latest } from "./api";
+import { freshId, h } from "./dom";
+
+export interface Option {
+  id: string;
+  label: string;
+  note: string;
+}
+
+interface ComboboxSettings {
+  label: string;
+  placeholder: string;
+  /** Milliseconds of rest before completions are looked for. */
+  debounce: number;
+  find: (text: string, signal: AbortSignal) => Promise<Option[]>;
+  choose: (option: Option) => void;
+}
+
+export class Combobox {
+  readonly element: HTMLElement;
+  readonly input: HTMLInputElement;
+  private readonly list: HTMLUListElement;
+  private readonly message: HTMLElement;
+  private readonly popup: HTMLElement;
+  private readonly latest = new Latest();
+  private options: Option[] = [];
+  private active = -1;
+  private chosen = "";
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private isLooking = false;
+  /** Enter was pressed before the completions came. */
+  private takesFirst = false;
+
+  constructor(private readonly settings: ComboboxSettings) {
+    const [inputId, listId] = [freshId("field"), freshId("list")];
+    this.input = h("input", {
+      id: inputId,
+      type: "text",
+      role: "combobox",
+      placeholder: settings.placeholder,
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      enterkeyhint: "go",
+      "aria-autocomplete": "list",
+      "aria-expanded": "false",
+      "aria-controls": listId,
+      oninput: () => this.lookSoon(settings.debounce),
+      onkeydown: (event: KeyboardEvent) => this.key(event),
+      onfocus: () => this.input.select(),
+      onclick: () => this.isOpen || this.lookSoon(0),
+      onblur: () => this.close(),
+    });
+    this.list = h("ul", { id: listId, role: "listbox", "aria-label": settings.label });
+    this.message = h("p", { class: "combobox-message", role: "status" });
+    this.popup = h("div", { class: "popup", hidden: true }, this.list, this.message);
+    // A press on the list must not take the focus from the field.
+    this.popup.addEventListener("pointerdown", (event) => event.preventDefault());
+    this.element = h(
+      "div",
+      { class: "combobox" },
+      h("label", { for: inputId }, settings.label),
+      this.input,
+      this.popup,
+    );
+  }
+
+  /** Show what is chosen, unless somebody is typing something else. */
+  set(label: string): void {
+    const isTyping = document.activeElement === this.input && this.input.value !== this.chosen;
+    this.chosen = label;
+    if (!isTyping) this.input.value = label;
+  }
+
+  private get isOpen(): boolean {
+    return !this.popup.hidden;
+  }
+
+  private lookSoon(wait: number): void {
+    clearTimeout(this.timer);
+    this.isLooking = true;
+    this.takesFirst = false;
+    this.timer = setTimeout(() => void this.look(), wait);
+  }
+
+  private async look(): Promise<void> {
+    const signal = this.latest.begin();
+    // A field that shows its choice asks for everything, not for the choice once more.
+    const text = this.input.value === this.chosen ? "" : this.input.value.trim();
+    try {
+      const found = await this.settings.find(text, signal);
+      if (!signal.aborted) this.open(found, found.length === 0 ? "Nothing has this name." : "");
+    } catch {
+      if (!signal.aborted) this.open([], "The completions could not be loaded.");
+    }
+  }
+
+  private open(options: Option[], message: string): void {
+    if (document.activeElement !== this.input) return;
+    this.isLooking = false;
+    this.options = options;
+    const first = options[0];
+    if (this.takesFirst && first) return this.pick(first);
+    this.list.replaceChildren(...options.map((option, row) => this.row(option, row)));
+    this.list.hidden = options.length === 0;
+    this.message.textContent = message;
+    this.popup.hidden = false;
+    this.input.setAttribute("aria-expanded", String(options.length > 0));
+    this.activate(this.input.value === this.chosen ? -1 : 0);
+  }
+
+  private row(option: Option, row: number): HTMLLIElement {
+    return h(
+      "li",
+      {
+        id: `${this.list.id}-${row}`,
+        role: "option",
+        "aria-selected": "false",
+        onclick: () => this.pick(option),
+        onpointermove: () => this.active === row || this.activate(row),
+      },
+      h("span", { class: "option-label" }, option.label),
+      option.note !== "" && h("span", { class: "option-note" }, option.note),
+    );
+  }
+
+  private activate(row: number): void {
+    this.active = row < this.options.length ? row : -1;
+    for (const [number, element] of [...this.list.children].entries()) {
+      element.setAttribute("aria-selected", String(number === this.active));
+    }
+    const element = this.list.children[this.active];
+    if (element) {
+      this.input.setAttribute("aria-activedescendant", element.id);
+      element.scrollIntoView({ block: "nearest" });
+    } else {
+      this.input.removeAttribute("aria-activedescendant");
+    }
+  }
+
+  private key(event: KeyboardEvent): void {
+    const { key } = event;
+    if (key === "ArrowDown" || key === "ArrowUp") {
+      event.preventDefault();
+      if (!this.isOpen) this.lookSoon(0);
+      else this.step(key === "ArrowDown" ? 1 : -1);
+    } else if (key === "Enter") {
+      event.preventDefault();
+      const option = this.options[this.active];
+      if (this.isLooking) this.takesFirst = true;
+      else if (!this.isOpen) this.lookSoon(0);
+      else if (option) this.pick(option);
+    } else if (key === "Escape" && this.isOpen) {
+      event.preventDefault();
+      this.close();
+    }
+  }
+
+  private step(by: number): void {
+    const rows = this.options.length;
+    if (rows === 0) return;
+    const from = this.active === -1 && by < 0 ? 0 : this.active;
+    this.activate((from + by + rows) % rows);
+  }
+
+  private pick(option: Option): void {
+    this.chosen = option.label;
+    this.close();
+    this.settings.choose(option);
+  }
+
+  /** Close the list, and show what is chosen again. */
+  private close(): void {
+    clearTimeout(this.timer);
+    this.latest.stop();
+    this.isLooking = this.takesFirst = false;
+    this.popup.hidden = true;
+    this.input.setAttribute("aria-expanded", "false");
+    this.input.removeAttribute("aria-activedescendant");
+    this.input.value = this.chosen;
+  }
+}

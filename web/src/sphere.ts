@@ -1,0 +1,300 @@
+/** The Riemann sphere with the flow of a map, drawn by three.js; loaded only when it is shown. */
+import {
+  Color,
+  Group,
+  Mesh,
+  MeshBasicMaterial,
+  PerspectiveCamera,
+  Points,
+  Scene,
+  SphereGeometry,
+  TorusGeometry,
+  Vector3,
+  WebGLRenderer,
+} from "three";
+import { LineMaterial } from "three/examples/jsm/lines/LineMaterial.js";
+import { LineSegments2 } from "three/examples/jsm/lines/LineSegments2.js";
+import { CALM, cssColour, h } from "./dom";
+import { flowLines } from "./flow-lines";
+import { type Flow, onSphere, type Ray, type Vector } from "./moebius";
+import { Particles } from "./particles";
+import {
+  arrowheads,
+  circleAt,
+  meridian,
+  meridians,
+  parallels,
+  segments,
+  toScene,
+  veilMaterial,
+} from "./sphere-parts";
+
+const NEAREST = 2.6;
+const FARTHEST = 7;
+const STEEPEST = 1.45;
+const LABELS: readonly (readonly [string, Vector])[] = [
+  ["0", [0, 0, -1]],
+  ["∞", [0, 0, 1]],
+  ["1", [1, 0, 0]],
+  ["−1", [-1, 0, 0]],
+  ["i", [0, 1, 0]],
+  ["−i", [0, -1, 0]],
+];
+
+interface Tag {
+  element: HTMLElement;
+  place: Vector3;
+}
+
+export class Sphere {
+  private readonly renderer: WebGLRenderer;
+  private readonly scene = new Scene();
+  private readonly camera = new PerspectiveCamera(36, 1, 0.1, 20);
+  private readonly flowGroup = new Group();
+  private readonly globeGroup = new Group();
+  private readonly overlay = h("div", { class: "sphere-labels", "aria-hidden": "true" });
+  private readonly lineMaterial = new LineMaterial({ linewidth: 1.7, vertexColors: true });
+  private readonly globeMaterial = new LineMaterial({ linewidth: 1 });
+  private readonly axisMaterial = new LineMaterial({ linewidth: 1.4 });
+  private tags: Tag[] = [];
+  private flow: Flow | null = null;
+  private particles: Particles | null = null;
+  private yaw = -0.5;
+  private pitch = 0.42;
+  private distance = 3.75;
+  private clock = 0;
+  private lastFrame = 0;
+  private frame = 0;
+  private isVisible = false;
+  private moving: boolean;
+  private wasTurned = false;
+  private size = "";
+  private colour = "--accent";
+
+  constructor(private readonly stage: HTMLElement) {
+    this.moving = !CALM.matches;
+    this.renderer = new WebGLRenderer({ antialias: true, alpha: true, powerPreference: "low-power" });
+    this.renderer.setPixelRatio(Math.min(window.devicePixelRatio || 1, 2));
+    stage.append(this.renderer.domElement, this.overlay);
+    this.scene.add(this.globeGroup, this.flowGroup);
+    this.drawGlobe();
+    this.listen();
+  }
+
+  get isMoving(): boolean {
+    return this.moving;
+  }
+
+  setMoving(moving: boolean): void {
+    this.moving = moving;
+    if (this.particles) this.particles.points.visible = moving;
+    const arrows = this.flowGroup.getObjectByName("arrows");
+    if (arrows) arrows.visible = !moving;
+    this.draw();
+  }
+
+  /** Show the flow of a map in a colour; null shows the bare sphere. */
+  show(flow: Flow | null, colour: string): void {
+    this.flow = flow;
+    this.colour = colour;
+    emptyGroup(this.flowGroup);
+    this.particles = null;
+    this.tags = [];
+    this.overlay.replaceChildren();
+    for (const [text, place] of LABELS) this.tag(text, place, "sphere-label");
+    const fixed = flow?.fixedPoints ?? null;
+    if (flow !== null && fixed !== null) {
+      this.drawFlow(flow, colour);
+      const isOne = Math.hypot(...difference(onSphere(fixed[0]), onSphere(fixed[1]))) < 1e-3;
+      this.drawFixed(fixed[0], flow.attracts ? "attracts" : "fixed", "full");
+      if (!isOne)
+        this.drawFixed(fixed[1], flow.attracts ? "repels" : "fixed", flow.attracts ? "ring" : "full");
+      if (!this.wasTurned) this.face(toScene(onSphere(fixed[0])), toScene(onSphere(fixed[1])));
+    }
+    this.setMoving(this.moving);
+  }
+
+  recolour(): void {
+    this.drawGlobe();
+    this.show(this.flow, this.colour);
+  }
+
+  /** Look from where both fixed points are seen, as far as that is possible. */
+  private face(attracting: Vector3, repelling: Vector3): void {
+    const between = attracting.clone().add(repelling);
+    if (between.length() < 0.9) {
+      const aside = new Vector3(-0.45, 0.4, 0.8).projectOnPlane(attracting).normalize();
+      between.copy(aside.multiplyScalar(0.87)).addScaledVector(attracting, 0.5);
+    }
+    between.normalize();
+    this.yaw = Math.atan2(between.x, between.z);
+    this.pitch = Math.max(-1, Math.min(1, Math.asin(between.y)));
+  }
+
+  private turn(yaw: number, pitch: number): void {
+    this.wasTurned = true;
+    this.yaw += yaw;
+    this.pitch = Math.max(-STEEPEST, Math.min(STEEPEST, this.pitch + pitch));
+    this.draw();
+  }
+
+  private zoom(by: number): void {
+    this.distance = Math.max(NEAREST, Math.min(FARTHEST, this.distance * by));
+    this.draw();
+  }
+
+  private drawGlobe(): void {
+    emptyGroup(this.globeGroup);
+    this.globeMaterial.color.setStyle(cssColour("--globe-line"));
+    this.axisMaterial.color.setStyle(cssColour("--globe-axis"));
+    const fine = segments([...parallels(), ...meridians(15)]);
+    const strong = segments([circleAt(0), meridian(0), meridian(Math.PI / 2)]);
+    // Twice: behind the veil for the far side, before it for the near one.
+    for (const order of [0, 2]) {
+      for (const [geometry, material] of [
+        [fine, this.globeMaterial],
+        [strong, this.axisMaterial],
+      ] as const) {
+        const lines = new LineSegments2(geometry, material);
+        lines.renderOrder = order;
+        this.globeGroup.add(lines);
+      }
+    }
+    const veil = new Mesh(new SphereGeometry(0.992, 64, 40), veilMaterial());
+    veil.renderOrder = 1;
+    this.globeGroup.add(veil);
+  }
+
+  private drawFlow(flow: Flow, colour: string): void {
+    const lines = flowLines(flow);
+    const geometry = segments(lines.map((line) => line.map((place) => toScene(place, 1.003))));
+    const [pale, full] = [new Color(cssColour("--flow-begin")), new Color(cssColour(colour))];
+    const colours: number[] = [];
+    for (const line of lines) {
+      for (let number = 1; number < line.length; number++) {
+        for (const end of [number - 1, number])
+          colours.push(...pale.clone().lerp(full, 0.25 + 0.75 * (end / (line.length - 1))));
+      }
+    }
+    if (colours.length > 0) geometry.setColors(colours);
+    for (const order of [0, 2]) {
+      const drawn = new LineSegments2(geometry, this.lineMaterial);
+      drawn.renderOrder = order;
+      this.flowGroup.add(drawn);
+    }
+    this.flowGroup.add(arrowheads(lines, full));
+    this.particles = new Particles(flow, full);
+    this.flowGroup.add(this.particles.points);
+  }
+
+  private drawFixed(at: Ray, text: string, shape: "full" | "ring"): void {
+    const place = onSphere(at);
+    const material = new MeshBasicMaterial({ color: new Color(cssColour("--ink")) });
+    const geometry =
+      shape === "full" ? new SphereGeometry(0.045, 20, 14) : new TorusGeometry(0.05, 0.014, 10, 28);
+    for (const order of [0, 4]) {
+      const mark = new Mesh(geometry, material);
+      mark.position.copy(toScene(place, 1.01));
+      mark.lookAt(toScene(place, 3));
+      mark.renderOrder = order;
+      this.flowGroup.add(mark);
+    }
+    this.tag(text, place, "sphere-label fixed-label");
+  }
+
+  private tag(text: string, place: Vector, classes: string): void {
+    const element = h("span", { class: classes }, text);
+    this.overlay.append(element);
+    this.tags.push({ element, place: toScene(place, 1.13) });
+  }
+
+  private draw(): void {
+    if (!this.isVisible || this.frame !== 0) return;
+    this.frame = requestAnimationFrame((now) => {
+      this.frame = 0;
+      if (this.moving) {
+        this.clock += Math.min(0.1, (now - this.lastFrame) / 1000);
+        this.particles?.move(this.clock);
+      }
+      this.lastFrame = now;
+      this.render();
+      if (this.moving && this.particles) this.draw();
+    });
+  }
+
+  private render(): void {
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    if (width === 0 || height === 0) return;
+    if (this.size !== `${width} ${height}`) {
+      this.size = `${width} ${height}`;
+      this.renderer.setSize(width, height);
+      this.camera.aspect = width / height;
+      this.camera.updateProjectionMatrix();
+    }
+    const flat = Math.cos(this.pitch) * this.distance;
+    this.camera.position.set(
+      Math.sin(this.yaw) * flat,
+      Math.sin(this.pitch) * this.distance,
+      Math.cos(this.yaw) * flat,
+    );
+    this.camera.lookAt(0, 0, 0);
+    this.renderer.render(this.scene, this.camera);
+    this.placeTags(width, height);
+  }
+
+  private placeTags(width: number, height: number): void {
+    for (const { element, place } of this.tags) {
+      const isFar = place.dot(this.camera.position) < 1;
+      const seen = place.clone().project(this.camera);
+      element.classList.toggle("far", isFar);
+      element.style.transform = `translate(-50%, -50%) translate(${((seen.x + 1) / 2) * width}px, ${((1 - seen.y) / 2) * height}px)`;
+    }
+  }
+
+  private listen(): void {
+    const { stage } = this;
+    new ResizeObserver(() => this.draw()).observe(stage);
+    new IntersectionObserver(([entry]) => {
+      this.isVisible = entry?.isIntersecting === true;
+      this.draw();
+    }).observe(stage);
+    let held: PointerEvent | null = null;
+    stage.addEventListener("pointerdown", (event) => {
+      held = event;
+      stage.setPointerCapture(event.pointerId);
+    });
+    stage.addEventListener("pointermove", (event) => {
+      if (held?.pointerId !== event.pointerId) return;
+      this.turn((held.clientX - event.clientX) * 0.008, (event.clientY - held.clientY) * 0.008);
+      held = event;
+    });
+    for (const end of ["pointerup", "pointercancel"] as const)
+      stage.addEventListener(end, () => (held = null));
+    stage.addEventListener("keydown", (event) => {
+      const action = this.keys[event.key];
+      if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      action();
+    });
+  }
+
+  private readonly keys: Record<string, () => void> = {
+    ArrowLeft: () => this.turn(-0.12, 0),
+    ArrowRight: () => this.turn(0.12, 0),
+    ArrowUp: () => this.turn(0, 0.12),
+    ArrowDown: () => this.turn(0, -0.12),
+    "+": () => this.zoom(0.9),
+    "=": () => this.zoom(0.9),
+    "-": () => this.zoom(1.1),
+  };
+}
+
+const difference = ([x, y, z]: Vector, [u, v, w]: Vector): Vector => [x - u, y - v, z - w];
+
+function emptyGroup(group: Group): void {
+  for (const child of [...group.children]) {
+    group.remove(child);
+    if (child instanceof Mesh || child instanceof Points || child instanceof LineSegments2)
+      child.geometry.dispose();
+  }
+}

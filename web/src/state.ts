@@ -1,0 +1,115 @@
+/** What is shown, kept in the hash of the address: links can be shared, and back goes back. */
+export type View = "ask" | "geometry" | "map" | "compare";
+export type Side = "tails" | "heads";
+export type Which = "all" | "new" | "known";
+export type Method = "pca" | "tsne";
+
+export interface State {
+  view: View;
+  run: string | null;
+  entity: string | null;
+  relation: string | null;
+  side: Side;
+  which: Which;
+  top: number;
+  type: string | null;
+  /** The answer whose reasons are shown. */
+  why: string | null;
+  dim: number | null;
+  /** The run to compare with. */
+  other: string | null;
+  method: Method;
+}
+
+const DEFAULTS: State = {
+  view: "ask",
+  run: null,
+  entity: null,
+  relation: null,
+  side: "tails",
+  which: "all",
+  top: 10,
+  type: null,
+  why: null,
+  dim: null,
+  other: null,
+  method: "pca",
+};
+
+export const MOST_ANSWERS = [10, 25, 50, 100] as const;
+
+function oneOf<T extends string>(value: string | null, choices: readonly T[], otherwise: T): T {
+  return choices.find((choice) => choice === value) ?? otherwise;
+}
+
+function whole(value: string | null): number | null {
+  return value !== null && /^\d{1,6}$/.test(value) ? Number(value) : null;
+}
+
+function parse(hash: string): State {
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const text = (name: string): string | null => given.get(name) || null;
+  const top = whole(given.get("top"));
+  return {
+    view: oneOf(given.get("view"), ["ask", "geometry", "map", "compare"], DEFAULTS.view),
+    run: text("run"),
+    entity: text("entity"),
+    relation: text("relation"),
+    side: oneOf(given.get("side"), ["tails", "heads"], DEFAULTS.side),
+    which: oneOf(given.get("which"), ["all", "new", "known"], DEFAULTS.which),
+    top: MOST_ANSWERS.find((most) => most === top) ?? DEFAULTS.top,
+    type: text("type"),
+    why: text("why"),
+    dim: whole(given.get("dim")),
+    other: text("other"),
+    method: oneOf(given.get("method"), ["pca", "tsne"], DEFAULTS.method),
+  };
+}
+
+function format(state: State): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) {
+    if (value !== null && value !== DEFAULTS[name as keyof State]) given.set(name, String(value));
+  }
+  return `#${given}`;
+}
+
+let now = parse(location.hash);
+const listeners: ((state: State) => void)[] = [];
+
+export const current = (): State => now;
+
+export function subscribe(listener: (state: State) => void): void {
+  listeners.push(listener);
+}
+
+function changed(): void {
+  now = parse(location.hash);
+  for (const listener of listeners) listener(now);
+}
+
+window.addEventListener("popstate", changed);
+
+/** The address of the present state with some changes. A new question forgets the old reasons. */
+export function href(change: Partial<State>): string {
+  return format(withChange(change));
+}
+
+function withChange(change: Partial<State>): State {
+  const isOtherQuestion = "entity" in change || "relation" in change || "side" in change || "run" in change;
+  return { ...now, ...(isOtherQuestion && { why: null }), ...change };
+}
+
+/** Go on to another state; back returns. */
+export function go(change: Partial<State>): void {
+  const next = href(change);
+  if (next === format(now)) return;
+  history.pushState(null, "", next);
+  changed();
+}
+
+/** Change a detail, which back does not return to. */
+export function adjust(change: Partial<State>): void {
+  history.replaceState(null, "", href(change));
+  changed();
+}
