@@ -69,7 +69,7 @@ def convert_graph(
     options = options or ReadOptions()
     _check_ending(place, to)
     if isinstance(source, str | os.PathLike) and format_written(place) is not None:
-        path = locate(source)
+        path = locate(source, options.progress)
         if path.is_file():
             check_place(place, existing)
             return _streamed(path, place, splits, options)

@@ -93,6 +93,12 @@ def test_results_that_were_cut_short(path):
         read_graph(path)
 
 
+def test_results_as_text_are_text_with_a_header(tmp_path):
+    (tmp_path / "g.tsv").write_text("?o\t?s\t?p\n<a:o>\t<a:s>\t<a:p>\n")
+    graph = read_graph(tmp_path / "g.tsv")
+    assert (list(graph.entities), list(graph.relations)) == (["<a:s>", "<a:o>"], ["<a:p>"])
+
+
 def test_a_quoted_triple_is_a_bad_row(tmp_path):
     parts = {key: term(f"a:{key}") for key in ("subject", "predicate", "object")}
     row = {"s": term("a:s"), "p": term("a:p"), "o": {"type": "triple", "value": parts}}

@@ -177,12 +177,6 @@ class Tally:
     # The first line, where it was read as a triple although it may be a header.
     first_triple: tuple[str, str, str] | None = None
 
-    @property
-    def triples(self) -> int:
-        """Lines that hold a triple, repeated ones included."""
-        about = self.literals + self.labels + self.types + self.other_graphs
-        return self.lines - self.headers - self.blanks - self.bad - about
-
     def reject(self, line: int, reason: str, text: str, options: ReadOptions) -> None:
         """Count a bad line, or stop there if bad lines are errors."""
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

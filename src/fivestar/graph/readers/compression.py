@@ -17,6 +17,7 @@ import pyarrow as pa
 from fivestar.errors import BadSource
 from fivestar.graph.readers.base import Progress
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 # A progress bar is for waits that one notices.
 PROGRESS_FROM_BYTES = 50_000_000

@@ -20,12 +20,11 @@ from pyarrow import csv
 from fivestar.errors import BadSource
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.blocks import Block, line_blocks
-from fivestar.graph.readers.compression import open_bytes, refuse_binary
+from fivestar.graph.readers.compression import BYTE_ORDER_MARK, open_bytes, refuse_binary
 from fivestar.graph.readers.dialect import Dialect, LineError, detect
 from fivestar.graph.vocabulary import NAME_TYPE
 
 LONGEST_LINE = 1 << 20
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SAMPLE_BYTES = 1 << 16
 # pyarrow parses pieces of this size in parallel.
 _PARSED_AT_ONCE = 2 << 20
@@ -73,7 +72,7 @@ def _dialect_of(block: Block, options: ReadOptions, name: str) -> Dialect:
 
 
 def _without_byte_order_mark(block: Block) -> Block:
-    return block.without(len(_BYTE_ORDER_MARK)) if block.starts_with(_BYTE_ORDER_MARK) else block
+    return block.without(len(BYTE_ORDER_MARK)) if block.starts_with(BYTE_ORDER_MARK) else block
 
 
 def _after_header(block: Block, dialect: Dialect, tally: Tally) -> Block:
@@ -138,7 +137,7 @@ def _is_plain(block: Block, dialect: Dialect) -> bool:
         and not block.has(b"\0")
         and (not block.has(b"\r") or block.count(b"\r") == block.count(b"\r\n"))
         # pyarrow drops this mark wherever its input begins, but here it is part of a name.
-        and not block.starts_with(_BYTE_ORDER_MARK)
+        and not block.starts_with(BYTE_ORDER_MARK)
         and block.every_line_is_shorter_than(LONGEST_LINE)
     )
 

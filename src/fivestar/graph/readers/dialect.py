@@ -128,7 +128,8 @@ def header_columns(fields: Sequence[str] | None) -> tuple[int, int, int] | None:
     (1, 0, 2)
     >>> header_columns(["Paris", "capital_of", "France"])
     """
-    words = [field.strip().casefold().replace(" ", "_") for field in fields or ()]
+    # Results of SPARQL as text have their variables there.
+    words = [field.strip().lstrip("?").casefold().replace(" ", "_") for field in fields or ()]
     found = [[i for i, word in enumerate(words) if word in names] for names in HEADER_NAMES]
     if any(len(places) != 1 for places in found):
         return None

@@ -12,6 +12,7 @@ from typing import BinaryIO, Protocol
 from xml.parsers import expat  # checks only: nothing is resolved or fetched
 
 from fivestar.errors import BadSource
+from fivestar.graph.readers.compression import BYTE_ORDER_MARK
 
 # Far deeper than honest files go, far from where the parsers fail.
 DEEPEST_JSON = 250
@@ -20,7 +21,6 @@ MOST_TRIPLE_TERMS = 1_000
 LONGEST_ENTITY = 1 << 16
 _JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]|"(?:[^"\\]|\\.)*\\?\Z', re.DOTALL)
 _REFERENCE = re.compile(r"&([^#;&][^;&]*);")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SAMPLE_BYTES = 1 << 12
 
 
@@ -38,7 +38,7 @@ class Guarded:
     def __init__(self, stream: BinaryIO, guard: Guard) -> None:
         self._stream = stream
         self._guard = guard
-        self._begin = stream.read(_SAMPLE_BYTES).removeprefix(_BYTE_ORDER_MARK)
+        self._begin = stream.read(_SAMPLE_BYTES).removeprefix(BYTE_ORDER_MARK)
         self._ended = False
         self.sample = self._begin
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from fivestar.graph.readers.base import FormatName, Formats, ReadOptions, Tally,
 from fivestar.graph.readers.compression import open_bytes, refuse_binary, suffix_of
 from fivestar.graph.readers.guards import Guard, Guarded, JsonGuard, TurtleGuard, XmlGuard
 from fivestar.graph.readers.rdf_lines import LineReader, terms_of
-from fivestar.graph.readers.statements import Sorter, Statements
+from fivestar.graph.readers.statements import Sorter, Statements, reason
 
 _SPOKEN = {"ttl": "Turtle", "trig": "TriG", "rdf": "RDF/XML", "jsonld": "JSON-LD"}
 _OXIGRAPH_NAMES = {"ttl": "TURTLE", "trig": "TRIG", "rdf": "RDF_XML", "jsonld": "JSON_LD"}
@@ -27,7 +26,6 @@ _GUARDS: dict[str, Callable[[str], Guard]] = {
 _STATEMENTS_AT_ONCE = 50_000
 # Against this, relative IRIs are resolved: so they show, and are not dropped in silence.
 _NO_BASE = "fivestar-no-base://here/"
-_PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
 _BASES = {
     "ttl": "@base <http://…> .",
     "trig": "@base <http://…> .",
@@ -110,11 +108,11 @@ class _Document:
         relative = next((term for term in row if _NO_BASE in term), None)
         if relative is None:
             return True
-        reason = (
+        why = (
             f"has a relative IRI, {relative.replace(_NO_BASE, '')}, and the file does not say "
             f"relative to what; add {_BASES[self._kind]}"
         )
-        self._tally.reject(number, reason, " ".join(row[:3]).replace(_NO_BASE, ""), self._options)
+        self._tally.reject(number, why, " ".join(row[:3]).replace(_NO_BASE, ""), self._options)
         return False
 
     def _misunderstood(self, error: SyntaxError, sample: bytes) -> BadSource:
@@ -129,10 +127,9 @@ class _Document:
                 "put the content of the context into the file"
             )
         where = f"{name}, line {error.lineno}" if error.lineno else name
-        reason = _PLACE.sub("", str(error.msg or error))
         return BadLine(
-            f"{where}: is not {language}: {reason}\nMend it; what follows an error in {language} "
-            "cannot be understood, so --on-bad-line skip does not help here.",
+            f"{where}: is not {language}: {reason(error)}\nMend it; what follows an error in "
+            f"{language} cannot be understood, so --on-bad-line skip does not help here.",
             source=name,
             line=error.lineno or 0,
         )

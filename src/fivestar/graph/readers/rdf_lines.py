@@ -21,21 +21,19 @@ from fivestar.graph.rdf_terms import IRI, LITERAL, SPECIAL_TYPES
 from fivestar.graph.readers import blocks
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.blocks import Block, line_blocks
-from fivestar.graph.readers.compression import refuse_binary
+from fivestar.graph.readers.compression import BYTE_ORDER_MARK, refuse_binary
 from fivestar.graph.readers.delimited import LONGEST_LINE, TOO_LONG, reject_overlong
-from fivestar.graph.readers.statements import QUOTED, Sorter, Statements, Terms, term_text
+from fivestar.graph.readers.statements import QUOTED, Sorter, Statements, Terms, reason, term_text
 from fivestar.graph.vocabulary import NAME_TYPE
 
 Row = tuple[str, str, str, str]
 _Rows = npt.NDArray[np.int64]
 _OXIGRAPH_NAMES = {"nt": "N_TRIPLES", "nq": "N_QUADS"}
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SAMPLE_BYTES = 1 << 12
 # Smaller than those of text: what is worked out beside them is several times as large.
 _BLOCK_BYTES = 4 << 20
 _PLAIN_TERM = rf"^(?:<(?:{IRI})>|{LITERAL})$"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
 
 
 def terms_of(quad: Any) -> Row:
@@ -72,8 +70,8 @@ class LineReader:
     def _begun(self, block: Block) -> Block:
         sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
         refuse_binary(sample, self._tally.source)
-        marked = block.starts_with(_BYTE_ORDER_MARK)
-        return block.without(len(_BYTE_ORDER_MARK)) if marked else block
+        marked = block.starts_with(BYTE_ORDER_MARK)
+        return block.without(len(BYTE_ORDER_MARK)) if marked else block
 
     def _statements(self, block: Block) -> tuple[Statements, _Rows]:
         """The statements of a block in order, and the lines that they are on."""
@@ -97,8 +95,8 @@ class LineReader:
             line = raw.removesuffix(b"\r")
             if not line.strip(b" \t") or line.lstrip(b" \t").startswith(b"#"):
                 self._tally.blanks += 1
-            elif reason := _what_is_wrong(line):
-                reasons[row] = reason
+            elif wrong := _what_is_wrong(line):
+                reasons[row] = wrong
             else:
                 promising[row] = line
         statements = self._parsed_at_once(promising)
@@ -126,7 +124,7 @@ class LineReader:
                 (quad,) = self._parse(line, format=self._format)
                 found[row] = terms_of(quad)
             except (SyntaxError, MemoryError) as error:
-                reasons[row] = f"is no statement: {_PLACE.sub('', str(error))}"
+                reasons[row] = f"is no statement: {reason(error)}"
         return found
 
 

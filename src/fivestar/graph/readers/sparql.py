@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,10 +13,9 @@ from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColum
 from fivestar.graph.readers.compression import open_bytes, refuse_binary, suffix_of
 from fivestar.graph.readers.frames import table_places
 from fivestar.graph.readers.guards import Guarded, JsonGuard, XmlGuard
-from fivestar.graph.readers.statements import Sorter, Statements, term_text
+from fivestar.graph.readers.statements import Sorter, Statements, reason, term_text
 
 _ROWS_AT_ONCE = 50_000
-_PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
 
 
 class SparqlReader:
@@ -72,8 +70,8 @@ def _read_rows(results: Any, options: ReadOptions, tally: Tally) -> Iterator[Tri
             tally.lines += 1
             terms = [solution[place] for place in places]
             texts = ["" if term is None else term_text(term) for term in terms]
-            if reason := _what_is_wrong(texts, [titles[place] for place in places]):
-                tally.reject(number, reason, " ".join(texts), options)
+            if wrong := _what_is_wrong(texts, [titles[place] for place in places]):
+                tally.reject(number, wrong, " ".join(texts), options)
                 continue
             rows.append((texts[0], texts[1], texts[2], ""))
             numbers.append(number)
@@ -93,6 +91,5 @@ def _what_is_wrong(terms: list[str], titles: list[str]) -> str:
 
 def _misunderstood(error: SyntaxError, name: str, language: str) -> BadSource:
     where = f"{name}, line {error.lineno}" if error.lineno else name
-    reason = _PLACE.sub("", str(error.msg or error))
     hint = "; if it is JSON-LD, say --format jsonld" if language == "JSON" else ""
-    return BadSource(f"{where}: is no SPARQL result in {language}: {reason}{hint}")
+    return BadSource(f"{where}: is no SPARQL result in {language}: {reason(error)}{hint}")

@@ -31,6 +31,7 @@ from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 # The parsers give nodes without a label a random number; zeros in front are left out.
 _NEVER_LABELLED = re.compile(r"_:[a-f][0-9a-f]{20,31}")
 _DEFAULT_GRAPH = "default"
+_PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
 QUOTED = "is about a quoted triple (RDF-star), which is no entity"
 
 
@@ -93,6 +94,11 @@ class Statements(NamedTuple):
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """Row by row."""
         return zip(*(column.texts().to_pylist() for column in self), strict=True)
+
+
+def reason(error: Exception) -> str:
+    """What a parser did not like, without the place, which is told by itself."""
+    return _PLACE.sub("", str(getattr(error, "msg", None) or error))
 
 
 def term_text(term: object) -> str:
