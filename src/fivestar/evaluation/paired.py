@@ -24,8 +24,9 @@ def mrr_difference(first: Reciprocals, second: Reciprocals, seed: int = 0) -> Di
     """How far the MRR of one model is above that of another, and how sure that is.
 
     Both are (runs, triples): the mean reciprocal rank of a triple's head and tail in each run, one
-    for each seed. Each resample draws triples, the same for both models, and runs of each model, so that
-    neither a lucky test set nor a lucky seed passes for a better model. The p-value is two-sided.
+    for each seed. Each resample draws triples, the same for both models, and runs of each model, so
+    that neither a lucky test set nor a lucky seed passes for a better model. The p-value is
+    two-sided.
 
     >>> import numpy as np
     >>> easy = np.linspace(0, 1, 50)[None]
