@@ -28,6 +28,7 @@ from fivestar.cli import (
     patterns,
     plot,
     reproduce,
+    search,
     serve,
     shapes,
     similar,
@@ -51,6 +52,7 @@ graph_app = typer.Typer(
 )
 app.add_typer(graph_app, name="graph")
 app.command("train", epilog=train.EXAMPLE)(train.train)
+app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("similar", epilog=similar.EXAMPLE)(similar.similar)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,13 +37,28 @@ class Comparison:
             return f"{self.models[0]} is better"
         return f"{self.models[1]} is better" if self.difference.high < 0 else "not told apart"
 
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "data": self.data,
+            "dim": self.dim,
+            "models": {
+                name: {
+                    "settings": cell.entries[0].settings,
+                    "seeds": [entry.seed for entry in cell.entries],
+                    "mrr": cell.test["mrr"],
+                }
+                for name, cell in zip(self.models, self.cells, strict=True)
+            },
+            "difference": None if self.difference is None else self.difference._asdict(),
+            "verdict": self.verdict,
+        }
+
     def as_row(self) -> list[str]:
         """For a table of comparisons; `HEADS` are its columns."""
         found = self.difference
         mrrs = (
-            f"{shown(cell.test['mrr'])} ({len(cell.entries)} runs)"
-            if len(cell.entries) > 1
-            else f"{shown(cell.test['mrr'])} (1 run)"
+            f"{shown(cell.test['mrr'])} ({len(cell.entries)} run{'s'[: len(cell.entries) - 1]})"
             for cell in self.cells
         )
         gap = ["", "", ""]

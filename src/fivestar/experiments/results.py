@@ -16,14 +16,14 @@ _ABOUT = """\
 
 Made by `make results` from [ledger.jsonl](../results/ledger.jsonl) and nothing else; do not edit.
 
-- **Ours** is the settings that won on validation, whatever the test says: the best validation MRR in
+- **Ours** is the settings that won on validation, whatever the test says: the best validation MRR,
   the mean of its seeds. "of 3" is how many settings were ranked on test for that cell. With several
   seeds a figure is their mean ± standard deviation.
 - **No second look.** Test is ranked once for each settings and seed, and every such ranking that
   `fivestar reproduce` makes is a line of the ledger.
 - Filtered ranks, heads and tails together; a tie counts as the mean of the best and the worst rank.
-- **Published** is as printed. Its ties are broken otherwise, and most of its dimensions are larger
-  than ours: read d before the figures.
+- **Published** is as printed. Ties are counted otherwise there (5★E: as lost), and most dimensions
+  are larger than ours: read d before the figures.
 - More graphs and all models in equal short time: [models.md](models.md). What the settings of each
   line are: `settings_values` in the ledger. To repeat a table or go on with it:
   `fivestar reproduce table-nell --minutes 60` ([commands](commands.md))."""

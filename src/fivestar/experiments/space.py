@@ -1,8 +1,7 @@
 """What a search chooses from, as data: lists of values, and ranges.
 
-[training]
-batch = [250, 500, 1000]
-lr = { low = 0.03, high = 0.3, log = true }
+`batch = [250, 500, 1000]` or `lr = { low = 0.03, high = 0.3, log = true }`, below [model] or
+[training].
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The paper's tables of results: the published rows, and ours from the ledger beside them.
 
-A cell of ours is the settings that won on validation, whatever the test says; where there is no run,
-the cell says so.
+A cell of ours is the settings that won on validation, whatever the test says; where there is no
+run, the cell says so.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def published_table(name: str) -> PublishedTable:
 
 
 def winner(entries: Iterable[Entry]) -> Cell | None:
-    """Of runs on one graph, the settings with the best validation MRR in the mean of their seeds."""
+    """Of runs on one graph, the settings with the best validation MRR, the mean of their seeds."""
     by_settings: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_settings[entry.settings].append(entry)
