@@ -90,7 +90,7 @@ class Entry(_Line):
     test: Figures
     # What `settings` is the hash of.
     settings_values: dict[str, dict[str, Any]]
-    # The hash of the whole file of settings of that run, seed and threads included.
+    # Of the first lines: the hash of the whole file of settings, seed and threads included.
     settings_file: str | None = None
     fivestar: str | None = None
     # The file in `ranks/`, if they were kept.
@@ -222,7 +222,6 @@ def _ranked(run: Run, path: Path, experiment: str, more: Mapping[str, Any]) -> E
         "valid": _figures(metrics["valid"]),
         "test": _figures(found.figures()),
         "settings_values": learned_settings(settings),
-        "settings_file": hashlib.sha256(settings.as_toml().encode()).hexdigest()[:_DIGITS],
         "fivestar": __version__,
         **more,
     }

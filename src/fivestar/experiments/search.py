@@ -85,6 +85,10 @@ class Search:
                 "a search chooses by validation: give a graph with validation triples, and an "
                 "evaluate-every above 0"
             )
+        if plan.minutes and plan.minutes < plan.trial_minutes:
+            raise SettingsError(
+                f"minutes {plan.minutes:g} hold no trial of trial-minutes {plan.trial_minutes:g}"
+            )
         with_point(plan.base, plan.space.some_point())  # says if there is no such setting
         if plan.sampler == "grid":
             plan.space.grid()  # says if there is none
@@ -96,11 +100,13 @@ class Search:
     def run(self, watcher: Watcher, out: Path | None = None) -> None:
         """Try settings until there are enough trials or no time; `out` holds the best at all times.
 
-        A trial that the end of the time cuts off counts for nothing and is tried again next time.
+        No trial begins that has not its whole time; one that is cut off all the same counts for
+        nothing, and is tried again next time.
         """
         ends = time.monotonic() + 60 * self.plan.minutes if self.plan.minutes else None
+        last = None if ends is None else ends - 60 * self.plan.trial_minutes
         with self._working() as worker:
-            while ends is None or time.monotonic() < ends:
+            while last is None or time.monotonic() <= last:
                 with alone(self._lock):
                     trial = self._next(worker)
                 if trial is None:
