@@ -14,6 +14,7 @@ import fivestar
 from fivestar.errors import MissingExtra, Paused, SettingsError
 from fivestar.experiments import search as searching
 from fivestar.experiments.ledger import settings_hash
+from fivestar.experiments.recipes import recipe
 from fivestar.experiments.search import Plan, Search
 from fivestar.experiments.search_plots import history, importance
 from fivestar.experiments.space import Range, Space, read_space, with_point
@@ -190,7 +191,7 @@ def test_two_processes_share_a_study(tmp_path):
     spoken = [process.communicate()[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], spoken
     assert sum(text.count("  complete") for text in spoken) == 4
-    base = make_settings({"model": {"dim": 4}, "training": {"epochs": 5}})
+    base = recipe("data", "fivestar", {"model": {"dim": 4}, "training": {"epochs": 5}})
     graph = fivestar.read_graph(str(tmp_path / "data"))
     space = read_space(str(tmp_path / "space.toml"), "data")
     joined = Search(Plan(graph, base, space, 4, "grid", "none"), tmp_path / "study")

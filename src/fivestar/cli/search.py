@@ -89,8 +89,8 @@ def search(  # noqa: PLR0913
     from fivestar.graph.reading import read_graph  # noqa: PLC0415
 
     training = {"epochs": epochs, "evaluate_every": evaluate_every, "seed": seed}
-    base = _base(settings_file, {"name": model, "dim": dim}, training)
     read = read_graph(graph)
+    base = _base(read.name, settings_file, {"name": model, "dim": dim}, training)
     chosen = read_space(space, read.name)
     plan = Plan(
         graph=read,
@@ -114,14 +114,16 @@ def search(  # noqa: PLR0913
     _show(study, out)
 
 
-def _base(file: Path | None, model: dict[str, Any], training: dict[str, Any]) -> Settings:
-    from fivestar.runs.settings import make_settings, read_settings  # noqa: PLC0415
+def _base(
+    graph: str, file: Path | None, model: dict[str, Any], training: dict[str, Any]
+) -> Settings:
+    from fivestar.experiments.recipes import recipe  # noqa: PLC0415  (slow to import)
 
     changes = {
         "model": {name: value for name, value in model.items() if value is not None},
         "training": {name: value for name, value in training.items() if value is not None},
     }
-    return read_settings(file, changes) if file else make_settings(changes, "command line")
+    return recipe(graph, model["name"] or "fivestar", changes, file)
 
 
 def _show(study: Search, out: Path | None) -> None:

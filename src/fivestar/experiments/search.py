@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 from fivestar.errors import FivestarError, Paused, SettingsError
 from fivestar.experiments.ledger import learned_settings
 from fivestar.experiments.space import Range, Space, with_point
+from fivestar.experiments.tried import Tried, summary, tried_of
 from fivestar.extras import needs
 from fivestar.file_lock import alone, if_free
 from fivestar.graph.folders import replace_file
@@ -45,18 +46,6 @@ class Plan:
     pruner: Pruner = "median"
     trial_minutes: float = 0
     minutes: float = 0
-
-
-@dataclass(frozen=True)
-class Tried:
-    """One trial: what was set, and what validation said."""
-
-    number: int
-    state: Literal["complete", "pruned", "failed", "running"]
-    point: dict[str, Any]
-    mrr: float | None
-    epochs: int | None
-    why: str | None
 
 
 class Watcher(Protocol):
@@ -118,7 +107,7 @@ class Search:
 
     def tried(self) -> list[Tried]:
         """All trials but those that were cut off."""
-        return [_tried(trial) for trial in self._trials()]
+        return [tried_of(trial) for trial in self._trials()]
 
     def best(self) -> tuple[Settings, Tried] | None:
         """The settings with the best validation MRR, as they would be trained without a hurry."""
@@ -264,7 +253,7 @@ class Search:
             trial.set_user_attr("why", str(error))
             self._study.tell(trial, state=states.FAIL)
         frozen = self._study.get_trials(deepcopy=False)[trial.number]
-        watcher.ended(_tried(frozen))
+        watcher.ended(tried_of(frozen))
 
     def _cut_off(self, trial: Any) -> None:
         """Give a trial up, and put its settings where the next one takes them."""
@@ -303,30 +292,10 @@ class Search:
         if found is None:
             return
         settings, tried = found
-        count = dict.fromkeys(("complete", "pruned", "failed", "running"), 0)
-        for trial in self.tried():
-            count[trial.state] += 1
         text = (
-            f"# The best of {sum(count.values())} trials of fivestar search on "
-            f"{self.plan.graph.name} ({count['pruned']} pruned, {count['failed']} failed), by\n"
-            f"# validation MRR: {tried.mrr:.4f}. The space: {self.plan.space.name}.\n"
+            f"# Found by fivestar search on {self.plan.graph.name} in the space "
+            f"{self.plan.space.name}:\n# validation MRR {tried.mrr:.4f}, the best of "
+            f"{summary(self.tried())}.\n"
         )
         out.parent.mkdir(parents=True, exist_ok=True)
         replace_file(out, (text + settings.as_toml()).encode())
-
-
-def _tried(frozen: Any) -> Tried:
-    state = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}.get(
-        frozen.state.name, "running"
-    )
-    reported = frozen.intermediate_values
-    mrr = frozen.value if frozen.state.name == "COMPLETE" else max(reported.values(), default=None)
-    attributes = frozen.user_attrs
-    return Tried(
-        number=frozen.number,
-        state=state,  # type: ignore[arg-type]
-        point=dict(frozen.params),
-        mrr=mrr,
-        epochs=attributes.get("epochs"),
-        why=attributes.get("why"),
-    )

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from fivestar.analysis.plots.style import FAINT, INK, MARKS, panels, styled
-from fivestar.experiments.search import Tried
+from fivestar.experiments.tried import Tried
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +31,7 @@ def history(tried: Sequence[Tried]) -> Figure:
     for trial in tried:
         if trial.state == "failed":
             ax.axvline(trial.number, color=FAINT, linewidth=0.8, linestyle=":")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("trial (dotted: failed)")
     ax.set_ylabel("validation MRR")
     if complete or any(t.state == "pruned" for t in tried):
