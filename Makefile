@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test check bench web node clean help
+.PHONY: demo test check bench results web node clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -25,6 +25,10 @@ check: $(VENV)/.installed-dev  ## lint, format, types and layers
 
 bench: $(VENV)/.installed-dev  ## measure, side by side with others
 	$(BIN)/python benchmarks/ingest.py
+
+results: $(VENV)/.installed  ## make docs/results.md and docs/models.md anew, from results/ledger.jsonl
+	$(BIN)/fivestar reproduce results --ledger results/ledger.jsonl --out docs/results.md
+	$(BIN)/python experiments/models/table.py
 
 web: node web/node_modules/.installed  ## build the page (needs Node.js 18+)
 	npm run --prefix web --silent check

@@ -10,25 +10,16 @@ What is already there is not done again, so this can be stopped and started at w
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import hashlib
-import json
-import os
-import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
-
-import torch
 
 import fivestar
-from fivestar.evaluation.report import evaluate
+from fivestar.experiments.ledger import read_ledger, record
 from fivestar.models.registry import MODELS
 from fivestar.runs.settings import Settings
 
 HERE = Path(__file__).parent
 LEDGER = HERE.parent.parent / "results" / "ledger.jsonl"
-KEPT = ("mrr", "hits@1", "hits@3", "hits@10")
 
 
 def candidates(model: str, arguments: argparse.Namespace) -> dict[str, Settings]:
@@ -61,50 +52,19 @@ def compare(graph: fivestar.KnowledgeGraph, model: str, arguments: argparse.Name
         except fivestar.FivestarError as error:
             diverged[name] = str(error)
             continue
-        print(f"{graph.name} {model} {name}: {_figures(runs[name].metrics['valid'])}", flush=True)
+        found = runs[name].metrics["valid"]["mrr"]
+        print(f"{graph.name} {model} {name}: validation MRR {found:.4f}", flush=True)
     name, run = max(runs.items(), key=lambda item: item[1].metrics["valid"]["mrr"])
-    test = evaluate(run.model, graph, graph.test).figures()
-    settings = run.settings.as_toml()
-    line = {
-        "experiment": f"models/{graph.name}/{model}",
-        "model": model,
-        "data": graph.name,
-        "dim": arguments.dim,
+    more = {
         "recipe": name,
-        "settings": hashlib.sha256(settings.encode()).hexdigest()[:16],
-        "seed": arguments.seed,
-        "epochs": run.metrics["epochs"],
-        "best_epoch": run.metrics["best_epoch"],
-        "minutes": round(run.metrics["seconds"] / 60, 2),
-        "machine": f"{os.cpu_count()} cores, {arguments.threads or os.cpu_count()} used, "
-        f"torch {torch.__version__}",
-        "commit": _commit(),
-        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
-        "valid": _figures(run.metrics["valid"]),
-        "test": _figures(test) | {"mrr_95": [round(bound, 4) for bound in test["mrr_95"]]},
         "valid_mrr_of_all": {n: round(r.metrics["valid"]["mrr"], 4) for n, r in runs.items()},
         **({"failed": diverged} if diverged else {}),
     }
     folder = HERE / graph.name
     folder.mkdir(exist_ok=True)
+    settings = run.settings.as_toml()
     (folder / f"{model}.toml").write_text(f"# Candidate {name!r} of compare.py.\n{settings}")
-    with LEDGER.open("a") as ledger:
-        ledger.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def _figures(metrics: dict[str, Any]) -> dict[str, float]:
-    return {key: round(metrics[key], 4) for key in KEPT}
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=HERE,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.strip()
+    record(run, LEDGER, f"models/{graph.name}/{model}", more)
 
 
 def main() -> None:
@@ -120,7 +80,7 @@ def main() -> None:
     parser.add_argument("--recipes", type=lambda text: text.split(","), help="only these")
     arguments = parser.parse_args()
     graph = fivestar.read_graph(arguments.graph)
-    done = {json.loads(line)["experiment"] for line in LEDGER.read_text().splitlines()}
+    done = {entry.experiment for entry in read_ledger(LEDGER)}
     for model in arguments.models.split(","):
         if f"models/{graph.name}/{model}" not in done:
             compare(graph, model, arguments)

@@ -10,6 +10,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from fivestar.experiments.ledger import read_ledger
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
@@ -23,7 +25,7 @@ GRAPHS = {
 
 def main() -> None:
     """One section a graph."""
-    lines = [json.loads(x) for x in (ROOT / "results" / "ledger.jsonl").read_text().splitlines()]
+    lines = [json.loads(entry.as_line()) for entry in read_ledger(ROOT / "results/ledger.jsonl")]
     mine = [line for line in lines if line["experiment"].startswith("models/")]
     published = tomllib.loads((HERE / "published.toml").read_text(encoding="utf-8"))
     text = [(HERE / "about.md").read_text(encoding="utf-8").rstrip()]

@@ -10,6 +10,8 @@ Each message says what is wrong, where, and what to do about it::
     ├── NonFiniteScore         a score is not a number, so no rank can be given
     ├── DamagedRun             the folder of a run is not what its manifest says
     ├── DamagedCheckpoint      a checkpoint cannot be resumed from
+    ├── DamagedLedger          the ledger of results has a line that cannot be used
+    ├── Paused                 training was told to stop, and can go on later
     ├── ConversionImpossible   a model has no equal of the wanted kind
     ├── ExportImpossible       a run has no equal in the wanted format
     └── GraphError             a graph cannot be used as asked
@@ -61,6 +63,14 @@ class DamagedRun(FivestarError):  # noqa: N818
 
 class DamagedCheckpoint(FivestarError):  # noqa: N818
     """A checkpoint cannot be resumed from."""
+
+
+class DamagedLedger(FivestarError):  # noqa: N818
+    """The ledger of results has a line that cannot be used."""
+
+
+class Paused(FivestarError):  # noqa: N818
+    """Training was told to stop by a callback; its folder holds where it goes on."""
 
 
 class ConversionImpossible(FivestarError):  # noqa: N818

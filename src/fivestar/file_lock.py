@@ -14,11 +14,18 @@ if sys.platform == "win32":
     def _lock(file: IO[bytes]) -> None:
         file.seek(0)
         msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+
+    def _lock_if_free(file: IO[bytes]) -> None:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
     def _lock(file: IO[bytes]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
+
+    def _lock_if_free(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager
@@ -27,3 +34,18 @@ def alone(lock: Path) -> Iterator[IO[bytes]]:
     with lock.open("a+b") as file:
         _lock(file)
         yield file
+
+
+@contextmanager
+def if_free(lock: Path) -> Iterator[bool]:
+    """Whether nobody else holds this file; if so, it is held until the end of the block.
+
+    A process that dies, however it dies, holds nothing any more.
+    """
+    with lock.open("a+b") as file:
+        try:
+            _lock_if_free(file)
+        except OSError:
+            yield False
+            return
+        yield True

@@ -10,7 +10,6 @@ import torch
 from typer.testing import CliRunner
 
 from fivestar.cli.main import app
-from fivestar.cli.reproduce import as_markdown
 from fivestar.experiments import moebius_kinds, transformations
 from fivestar.experiments.path_beside_loop import (
     CLOSE_PATH,
@@ -21,6 +20,7 @@ from fivestar.experiments.path_beside_loop import (
     path_beside_loop,
     ranks,
 )
+from fivestar.experiments.results import markdown_table
 from fivestar.experiments.structures import embedded, fit, side_by_side
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.training.loop import train
@@ -141,4 +141,4 @@ def test_commands(tmp_path):
 
 
 def test_markdown_keeps_its_columns():
-    assert as_markdown([["a", "b"], ["|x|", "y"]]).splitlines()[2] == "| \\|x\\| | y |"
+    assert markdown_table([["a", "b"], ["|x|", "y"]]).splitlines()[2] == "| \\|x\\| | y |"

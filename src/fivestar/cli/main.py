@@ -29,6 +29,7 @@ from fivestar.cli import (
     patterns,
     plot,
     reproduce,
+    search,
     serve,
     shapes,
     similar,
@@ -52,6 +53,7 @@ graph_app = typer.Typer(
 )
 app.add_typer(graph_app, name="graph")
 app.command("train", epilog=train.EXAMPLE)(train.train)
+app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("similar", epilog=similar.EXAMPLE)(similar.similar)

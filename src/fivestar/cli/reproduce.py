@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
-from rich.table import Table
+from rich.table import Column, Table
 
+from fivestar.cli import reproduce_tables as tables
 from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
 
@@ -21,10 +22,82 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Repeat the tables and experiments of the paper.",
     epilog="Example: fivestar reproduce path-beside-loop",
-    no_args_is_help=True,
+    invoke_without_command=True,
 )
 
+# What is not a table of results, and how long it takes on two cores.
+_SMALL = {
+    "table-transformations": "which transformations each model's relations are: seconds",
+    "table-moebius": "the kinds of Möbius maps: seconds",
+    "path-beside-loop": "five models on a path beside a loop: a minute",
+    "structures": "paths and loops embedded into the plane: a minute",
+    "compare": "two models, by the ranks that the ledger has kept: seconds",
+    "record": "a run into the ledger: as long as its test takes to rank",
+    "results": "the page of results, from the ledger: seconds",
+}
+_TABLES = {
+    "table-fb15k237-wn18rr": "Fill the paper's table of FB15k-237 and WN18RR.",
+    "table-nell": "Fill the paper's table of NELL-995-h100, -h75, -h50 and -h25.",
+    "table-wn18-fb15k": "Fill the paper's table of WN18 and FB15k.",
+}
+
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print it as Markdown.")]
+
+
+@app.callback()
+def listed(context: typer.Context) -> None:
+    """List what can be repeated, and how long it takes."""
+    if context.invoked_subcommand is not None:
+        return
+    from fivestar.experiments.tables import published_table  # noqa: PLC0415  (slow to import)
+
+    table = Table(Column("fivestar reproduce …", no_wrap=True), "what, and how long", box=SIMPLE)
+    for name in _TABLES:
+        found = published_table(name)
+        table.add_row(name, f"{found.title}; {found.takes}")
+    for name, what in _SMALL.items():
+        table.add_row(name, what)
+    screen.print(table)
+
+
+def _add_table(name: str, explained: str) -> None:
+    """The command of a table of results; all of them take the same options."""
+
+    def command(  # noqa: PLR0913
+        *,
+        minutes: tables.Minutes = 0,
+        run_minutes: tables.RunMinutes = 0,
+        dim: tables.Dims = None,
+        models: tables.Models = None,
+        seeds: tables.Seeds = 1,
+        settings: tables.SettingsFiles = None,
+        threads: tables.Threads = 0,
+        out: tables.Out = None,
+        ledger: tables.Ledger = None,
+        runs: tables.Runs = Path("runs"),
+    ) -> None:
+        tables.run_table(
+            tables.Wanted(
+                name, minutes, run_minutes, dim, models, seeds, settings, threads, out, ledger, runs
+            )
+        )
+
+    command.__doc__ = f"{explained}\n\n    Our figures beside the published ones; resumable."
+    example = f"Example: fivestar reproduce {name} --models fivestar --minutes 60 --out tables"
+    app.command(name, epilog=example)(command)
+
+
+for _name, _explained in _TABLES.items():
+    _add_table(_name, _explained)
+app.command("compare", epilog="Example: fivestar reproduce compare fivestar complex")(
+    tables.compare
+)
+app.command("results", epilog="Example: fivestar reproduce results --out docs/results.md")(
+    tables.results
+)
+app.command("record", epilog="Example: fivestar reproduce record my_run --note 'a GPU'")(
+    tables.record
+)
 
 
 @app.command(
@@ -158,16 +231,11 @@ def _draw_ranks(outcomes: list[Outcome], out: Path) -> None:
 
 def _print(rows: list[list[str]], *, markdown: bool) -> None:
     if markdown:
-        typer.echo(as_markdown(rows))
+        from fivestar.experiments.results import markdown_table  # noqa: PLC0415  (slow to import)
+
+        typer.echo(markdown_table(rows))
         return
     table = Table(*rows[0], box=SIMPLE)
     for row in rows[1:]:
         table.add_row(*row)
     screen.print(table, markup=False)
-
-
-def as_markdown(rows: list[list[str]]) -> str:
-    """A table whose first row is its header."""
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    lines = [escaped[0], ["---"] * len(rows[0]), *escaped[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fivestar.errors import Diverged, SettingsError
+from fivestar.errors import Diverged, Paused, SettingsError
 from fivestar.evaluation.calibration import calibrate
 from fivestar.evaluation.report import evaluate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -42,7 +42,7 @@ from fivestar.training.warm_start import inherit
 
 # Called with one line of history after each epoch.
 Callback = Callable[[dict[str, Any]], None]
-# Called after each step with the epochs done, a fraction included.
+# Called after each step with the epochs done, a fraction included. Both may raise Paused.
 StepCallback = Callable[[float], None]
 
 
@@ -111,7 +111,11 @@ class Trainer:
         if self.progress.epoch == self.progress.step == 0:
             self._keep_snapshot()
         while not self._finished():
-            line = self._epoch(step, on_step)
+            try:
+                line = self._epoch(step, on_step)
+            except Paused:
+                self.keep_checkpoint()
+                raise
             self.progress.history.append(line)
             self._keep_snapshot()
             if self.folder is not None:

@@ -1,0 +1,203 @@
+"""`fivestar reproduce table-…`: the tables of results, and the ledger that they are made of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fivestar.cli.terminal import out as screen
+from fivestar.cli.terminal import warn
+from fivestar.errors import SettingsError
+
+if TYPE_CHECKING:
+    from fivestar.experiments.tables import PublishedTable
+
+Minutes = Annotated[
+    float, typer.Option(help="Stop after this long, and go on next time; 0: never.", min=0)
+]
+RunMinutes = Annotated[
+    float,
+    typer.Option(help="End each training after this long; 0: when validation says so.", min=0),
+]
+Dims = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--dim",
+        help="The dimension of all models; again for more. (default: the smallest of the table)",
+        min=1,
+        show_default=False,
+    ),
+]
+Models = Annotated[
+    str | None,
+    typer.Option(help="Only these models, with commas. (default: all)", show_default=False),
+]
+Seeds = Annotated[int, typer.Option(help="How often each is trained.", min=1)]
+SettingsFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--settings",
+        help="Settings of one of the models instead of its recipe; again for more.",
+        show_default=False,
+    ),
+]
+Threads = Annotated[int, typer.Option(help="Threads of the processor; 0: all.", min=0)]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Write the table here, as .md, .tex and .json.", show_default=False),
+]
+Ledger = Annotated[
+    Path | None,
+    typer.Option(
+        help="The ledger of results. (default: results/ledger.jsonl of this checkout, or the "
+        "user's own)",
+        show_default=False,
+    ),
+]
+Runs = Annotated[Path, typer.Option(help="Where runs are kept, and gone on with.")]
+
+
+def ledger_file(given: Path | None) -> Path:
+    """The ledger that was given, that of the checkout around here, or the user's own."""
+    if given is not None:
+        return given
+    from fivestar.experiments.ledger_place import default_ledger  # noqa: PLC0415
+
+    return default_ledger()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options of a table, as they were given."""
+
+    name: str
+    minutes: float
+    run_minutes: float
+    dim: list[int] | None
+    models: str | None
+    seeds: int
+    settings: list[Path] | None
+    threads: int
+    out: Path | None
+    ledger: Path | None
+    runs: Path
+
+
+def run_table(wanted: Wanted) -> None:
+    """Train what is missing, and print and write the table."""
+    from fivestar.cli.long_work import WatchedJobs, say  # noqa: PLC0415
+    from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415  (slow to import)
+    from fivestar.experiments.reproduction import jobs_of, reproduce  # noqa: PLC0415
+    from fivestar.experiments.table_formats import as_markdown, write_table  # noqa: PLC0415
+    from fivestar.experiments.tables import filled, published_table  # noqa: PLC0415
+    from fivestar.graph.reading import read_graph  # noqa: PLC0415
+    from fivestar.runs.settings import read_settings  # noqa: PLC0415
+
+    table = published_table(wanted.name)
+    place = ledger_file(wanted.ledger)
+    dims = wanted.dim or [min(table.dims)]
+    training: dict[str, float] = {"threads": wanted.threads}
+    if wanted.run_minutes:
+        training["max_minutes"] = wanted.run_minutes
+    models = _models(wanted.models, table)
+    files = {read_settings(file).model.name: file for file in wanted.settings or ()}
+    idle = sorted(set(files) - set(models))
+    if idle:
+        raise SettingsError(f"--settings of {', '.join(idle)}, which is not to be trained")
+    jobs = jobs_of(table, models, dims, range(wanted.seeds), training, files)
+    outcome = reproduce(
+        jobs, place, wanted.runs, table.name, read_graph, WatchedJobs(), wanted.minutes
+    )
+    if outcome.left:
+        say(f"{len(outcome.left)} of {len(jobs)} runs are left: the same command goes on")
+    if outcome.failed:
+        warn(f"{len(outcome.failed)} runs have diverged; their cells stay empty")
+    found = filled(table, read_ledger(place), dims)
+    typer.echo(as_markdown(found), nl=False)
+    if wanted.out is not None:
+        for path in write_table(found, wanted.out):
+            say(f"written: {path}")
+
+
+def _models(text: str | None, table: PublishedTable) -> list[str]:
+    if text is None:
+        return list(table.labels)
+    wanted = [name.strip() for name in text.split(",") if name.strip()]
+    foreign = [name for name in wanted if name not in table.labels]
+    if foreign or not wanted:
+        raise SettingsError(
+            f"--models {text}: the table has {', '.join(table.labels)}; give some of them"
+        )
+    return wanted
+
+
+def compare(
+    first: Annotated[str, typer.Argument(help="A model.")],
+    second: Annotated[str, typer.Argument(help="Another one.")],
+    *,
+    graph: Annotated[
+        str | None, typer.Option(help="On this graph only.", show_default=False)
+    ] = None,
+    ledger: Ledger = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Tell whether one model is better than another, by the ranks that the ledger has kept."""
+    from fivestar.experiments.comparison import HEADS, comparisons  # noqa: PLC0415  (slow)
+    from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415
+    from fivestar.experiments.results import markdown_table  # noqa: PLC0415
+
+    place = ledger_file(ledger)
+    graphs = [graph] if graph else []
+    found = comparisons(read_ledger(place), place.parent, first, second, graphs)
+    if not found:
+        raise SettingsError(
+            f"{place}: has no graph and dimension at which both {first} and {second} have a run"
+        )
+    if as_json:
+        typer.echo(json.dumps([each.as_json() for each in found], indent=1))
+        return
+    typer.echo(markdown_table([list(HEADS), *(each.as_row() for each in found)]))
+
+
+def results(
+    *,
+    ledger: Ledger = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the page here instead.", show_default=False)
+    ] = None,
+) -> None:
+    """Make the page of results from the ledger and nothing else."""
+    from fivestar.experiments.results import results_page  # noqa: PLC0415  (slow to import)
+    from fivestar.graph.folders import replace_file  # noqa: PLC0415
+
+    page = results_page(ledger_file(ledger))
+    if out is None:
+        typer.echo(page, nl=False)
+    else:
+        replace_file(out, page.encode())
+
+
+def record(
+    run: Annotated[Path, typer.Argument(help="The folder of a run that has ended.")],
+    *,
+    ledger: Ledger = None,
+    experiment: Annotated[str, typer.Option(help="What it belongs to.")] = "by hand",
+    note: Annotated[
+        str | None, typer.Option(help="What one should know about it.", show_default=False)
+    ] = None,
+) -> None:
+    """Rank the test triples of a run, once, and add it to the ledger."""
+    from fivestar.experiments import ledger as ledgers  # noqa: PLC0415  (slow to import)
+    from fivestar.runs.run import load_run  # noqa: PLC0415
+
+    place = ledger_file(ledger)
+    more = {} if note is None else {"note": note}
+    entry, is_new = ledgers.record(load_run(run), place, experiment, more)
+    if not is_new:
+        warn("these settings and this seed were ranked before; this is what was found then")
+    text = f"test MRR {entry.test.mrr:.4f} (validation {entry.valid.mrr:.4f}), in {place}"
+    screen.print(text, markup=False, soft_wrap=True)

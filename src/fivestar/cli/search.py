@@ -1,0 +1,157 @@
+"""`fivestar search`: find settings by validation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Table
+
+from fivestar.cli.terminal import out as screen
+from fivestar.cli.terminal import warn
+
+if TYPE_CHECKING:
+    from fivestar.experiments.search import Search
+    from fivestar.runs.settings import Settings
+
+EXAMPLE = "Example: fivestar search nell-995-h25 --dim 100 --trials 12 --minutes 60 --out best.toml"
+
+
+def search(  # noqa: PLR0913
+    graph: Annotated[str, typer.Argument(help="A graph, as for fivestar train.")],
+    *,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Which model. (default: fivestar, or that of --settings)"),
+    ] = None,
+    space: Annotated[
+        str, typer.Option(help="What to choose from: paper, small, or a TOML file.")
+    ] = "small",
+    trials: Annotated[
+        int, typer.Option(help="Until the study has so many, whoever ran them.", min=1)
+    ] = 12,
+    minutes: Annotated[
+        float, typer.Option(help="Stop after this long; 0: when there are enough trials.", min=0)
+    ] = 0,
+    trial_minutes: Annotated[
+        float, typer.Option(help="Longest time of a trial; 0: to its last epoch.", min=0)
+    ] = 0,
+    sampler: Annotated[
+        Literal["tpe", "grid"],
+        typer.Option(help="Where earlier trials point to, or every point of the space."),
+    ] = "tpe",
+    pruner: Annotated[
+        Literal["median", "none"],
+        typer.Option(help="Give up a trial that is below the median of the others, or none."),
+    ] = "median",
+    settings_file: Annotated[
+        Path | None,
+        typer.Option("--settings", help="A TOML file of what is not searched.", show_default=False),
+    ] = None,
+    dim: Annotated[
+        int | None, typer.Option(help="Fix the dimension.", min=1, show_default=False)
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Longest training of a trial.", min=1, show_default=False)
+    ] = None,
+    evaluate_every: Annotated[
+        int | None, typer.Option(help="Epochs between validations.", min=1, show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of all trials and of the search.", show_default=False)
+    ] = None,
+    storage: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file of the study, shared by all processes that work on it. "
+            "(default: searches/GRAPH-MODEL.journal)",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the best settings here, after each trial.", show_default=False),
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(help="Draw history and importance into this folder.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all trials as JSON.")] = False,
+) -> None:
+    """Find settings by validation MRR; go on with a search, or join one that others work on."""
+    from fivestar.cli.long_work import WatchedTrials  # noqa: PLC0415
+    from fivestar.experiments.search import Plan, Search  # noqa: PLC0415  (slow to import)
+    from fivestar.experiments.space import read_space  # noqa: PLC0415
+    from fivestar.graph.reading import read_graph  # noqa: PLC0415
+
+    training = {"epochs": epochs, "evaluate_every": evaluate_every, "seed": seed}
+    read = read_graph(graph)
+    base = _base(read.name, settings_file, {"name": model, "dim": dim}, training)
+    chosen = read_space(space, read.name)
+    plan = Plan(
+        graph=read,
+        base=base,
+        space=chosen if dim is None else chosen.without("model.dim"),
+        trials=trials,
+        sampler=sampler,
+        pruner=pruner,
+        trial_minutes=trial_minutes,
+        minutes=minutes,
+    )
+    default = Path("searches") / f"{read.name}-{base.model.name}.journal"
+    study = Search(plan, storage or default)
+    study.run(WatchedTrials(base.training.epochs), out)
+    if plots is not None:
+        _draw(study, plots)
+    if as_json:
+        found = [asdict(trial) for trial in study.tried()]
+        typer.echo(json.dumps({"trials": found, "importance": study.importances()}, indent=1))
+        return
+    _show(study, out)
+
+
+def _base(
+    graph: str, file: Path | None, model: dict[str, Any], training: dict[str, Any]
+) -> Settings:
+    from fivestar.experiments.recipes import recipe  # noqa: PLC0415  (slow to import)
+
+    changes = {
+        "model": {name: value for name, value in model.items() if value is not None},
+        "training": {name: value for name, value in training.items() if value is not None},
+    }
+    return recipe(graph, model["name"] or "fivestar", changes, file)
+
+
+def _show(study: Search, out: Path | None) -> None:
+    from fivestar.cli.long_work import spoken  # noqa: PLC0415
+
+    table = Table("trial", "", "valid MRR", "epochs", "settings", box=SIMPLE)
+    for tried in sorted(study.tried(), key=lambda t: (t.state != "complete", -(t.mrr or 0))):
+        mrr = "" if tried.mrr is None else f"{tried.mrr:.4f}"
+        epochs = "" if tried.epochs is None else str(tried.epochs)
+        table.add_row(str(tried.number), tried.state, mrr, epochs, spoken(tried.point))
+    screen.print(table)
+    found = study.best()
+    if found is None:
+        warn("no trial is complete yet, so there are no best settings")
+        return
+    where = f"; its settings are in {out}" if out else ""
+    text = f"best: trial {found[1].number}, validation MRR {found[1].mrr:.4f}{where}"
+    screen.print(text, markup=False, soft_wrap=True)
+
+
+def _draw(study: Search, folder: Path) -> None:
+    from fivestar.analysis.plots.style import save  # noqa: PLC0415  (slow to import)
+    from fivestar.experiments.search_plots import history, importance  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save(history(study.tried()), folder / "history.png")
+    shares = study.importances()
+    if shares:
+        save(importance(shares), folder / "importance.png")
+    else:
+        warn("there are too few different trials to say which settings matter")

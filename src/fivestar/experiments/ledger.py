@@ -1,0 +1,291 @@
+"""The ledger of results: one line a run that was ranked on test, and no second look.
+
+A JSON object a line, only ever appended to; the ranks themselves lie beside it in `ranks/`, so that
+two models can be compared question by question. `record` is the only way from a run into it: it
+ranks test once for each data set, settings and seed, and gives the old line from then on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fivestar.errors import DamagedLedger, OutputError, SettingsError
+from fivestar.evaluation.report import evaluate
+from fivestar.experiments.kept_ranks import save_ranks
+from fivestar.file_lock import alone
+from fivestar.runs.provenance import provenance
+from fivestar.runs.run import Run
+from fivestar.runs.settings import ModelSettings, Settings, TrainingSettings
+from fivestar.version import __version__
+
+FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
+# Settings that change how a result is come by, or which of the equal ones, but not what is learned:
+# where and with how much it is computed, what is kept on the way, and the seed, which has its own
+# field. How long is trained, and what chooses the epoch, does change it.
+NOT_LEARNED = frozenset(
+    {
+        "seed",
+        "threads",
+        "memory",
+        "device",
+        "checkpoint_every",
+        "checkpoint_minutes",
+        "snapshot_epochs",
+    }
+)
+_DIGITS = 16
+_TIES = ("mrr_optimistic", "mrr_pessimistic")
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Figures(_Line):
+    """Of one split: realistic ranks, heads and tails together."""
+
+    mrr: float = Field(ge=0, le=1)
+    hits_1: float = Field(ge=0, le=1, alias="hits@1")
+    hits_3: float = Field(ge=0, le=1, alias="hits@3")
+    hits_10: float = Field(ge=0, le=1, alias="hits@10")
+    mrr_95: tuple[float, float] | None = None
+    # If the true answer won, or lost, all its ties; the first lines were written without.
+    mrr_optimistic: float | None = None
+    mrr_pessimistic: float | None = None
+
+    def headline(self) -> dict[str, float]:
+        """MRR and hits, by the names that papers use."""
+        return {
+            "mrr": self.mrr,
+            "hits@1": self.hits_1,
+            "hits@3": self.hits_3,
+            "hits@10": self.hits_10,
+        }
+
+
+class Entry(_Line):
+    """One line: a run, and what it gave."""
+
+    experiment: str
+    model: str
+    data: str
+    dim: int = Field(ge=1)
+    settings: str = Field(pattern=f"^[0-9a-f]{{{_DIGITS}}}$")
+    seed: int = Field(ge=0)
+    epochs: int = Field(ge=0)
+    best_epoch: int = Field(ge=0)
+    minutes: float = Field(ge=0)
+    machine: str
+    commit: str
+    date: str
+    valid: Figures
+    test: Figures
+    # What `settings` is the hash of.
+    settings_values: dict[str, dict[str, Any]]
+    # Of the first lines: the hash of the whole file of settings, seed and threads included.
+    settings_file: str | None = None
+    fivestar: str | None = None
+    # The file in `ranks/`, if they were kept.
+    ranks: str | None = None
+    # Where several ways of training were tried: which one won, and what validation said of all.
+    recipe: str | None = None
+    valid_mrr_of_all: dict[str, float] | None = None
+    failed: dict[str, str] | None = None
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _hash_fits(self) -> Entry:
+        if _hash(self.settings_values) != self.settings:
+            raise ValueError("settings is not the hash of settings_values")
+        return self
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What is ranked on test once."""
+        return (self.data, self.settings, self.seed)
+
+    def as_line(self) -> str:
+        """JSON, with its end of line."""
+        values = self.model_dump(by_alias=True, exclude_none=True, mode="json")
+        return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def learned_settings(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What decides what is learned, without what is as in settings.py by default.
+
+    Leaving out the defaults keeps a hash the same when fivestar learns a new setting.
+    """
+    resolved = settings.resolved()
+    sections: dict[str, BaseModel] = {"model": resolved.model, "training": resolved.training}
+    kinds: dict[str, type[BaseModel]] = {"model": ModelSettings, "training": TrainingSettings}
+    return {
+        section: {
+            name: value
+            for name, value in values.model_dump(mode="json").items()
+            if name not in NOT_LEARNED and value != kinds[section].model_fields[name].default
+        }
+        for section, values in sections.items()
+    }
+
+
+def settings_hash(settings: Settings) -> str:
+    """Sixteen hexadecimal digits that two runs share if and only if they learn in the same way."""
+    return _hash(learned_settings(settings))
+
+
+def _hash(values: Mapping[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def read_ledger(path: Path) -> list[Entry]:
+    """All lines, in their order; none if there is no file yet."""
+    entries = []
+    seen: dict[tuple[str, str, int], int] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        entry = _parsed(line, path, number)
+        if entry.key in seen:
+            raise DamagedLedger(
+                f"{path}, line {number}: ranks test again for the data, settings and seed of line "
+                f"{seen[entry.key]}; only the first look counts: remove line {number}"
+            )
+        seen[entry.key] = number
+        entries.append(entry)
+    return entries
+
+
+def recorded(path: Path, data: str, settings: Settings) -> Entry | None:
+    """The line of a run with these settings and their seed, if there is one."""
+    key = (data, settings_hash(settings), settings.training.seed)
+    return next((entry for entry in read_ledger(path) if entry.key == key), None)
+
+
+def record(
+    run: Run, path: Path, experiment: str, more: Mapping[str, Any] | None = None
+) -> tuple[Entry, bool]:
+    """The line of this run, and whether it is new: only then has test been ranked.
+
+    The ledger is held from the look into it until the line is written, so that of many processes
+    one ranks. `more` are further fields of the line, as `note`.
+    """
+    if "started_from" in run.metrics:
+        raise SettingsError(
+            "the ledger holds runs that began from nothing, and this one began with another run: "
+            "its settings do not say what it has learned"
+        )
+    if not len(run.graph.valid) or not len(run.graph.test):
+        raise SettingsError(f"{run.graph.name} has no validation or no test triples to rank")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with alone(_lock_of(path)):
+        old = recorded(path, run.graph.name, run.settings)
+        if old is not None:
+            return old, False
+        entry = _ranked(run, path, experiment, more or {})
+        _append(entry, path)
+    return entry, True
+
+
+def append(entry: Entry, path: Path) -> None:
+    """Add a line, unless there is one of the same run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with alone(_lock_of(path)):
+        if any(old.key == entry.key for old in read_ledger(path)):
+            raise DamagedLedger(f"{path}: has a line of this data, these settings and seed already")
+        _append(entry, path)
+
+
+def _ranked(run: Run, path: Path, experiment: str, more: Mapping[str, Any]) -> Entry:
+    found = evaluate(run.model, run.graph, run.graph.test)
+    settings, metrics = run.settings, run.metrics
+    here = provenance()
+    threads = settings.training.threads or torch.get_num_threads()
+    line = {
+        "experiment": experiment,
+        "model": settings.model.name,
+        "data": run.graph.name,
+        "dim": settings.model.dim,
+        "settings": settings_hash(settings),
+        "seed": settings.training.seed,
+        "epochs": metrics["epochs"],
+        "best_epoch": metrics["best_epoch"],
+        "minutes": round(metrics["seconds"] / 60, 2),
+        **here,
+        "machine": f"{here['machine']}, {threads} threads",
+        "valid": _figures(metrics["valid"]),
+        "test": _figures(found.figures()),
+        "settings_values": learned_settings(settings),
+        "fivestar": __version__,
+        **more,
+    }
+    entry = Entry.model_validate(line)
+    return entry.model_copy(update={"ranks": save_ranks(found, entry.key, path.parent)})
+
+
+def _figures(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    rounded = {key: round(metrics[key], 6) for key in (*FIGURES, *_TIES)}
+    return rounded | {"mrr_95": [round(bound, 6) for bound in metrics["mrr_95"]]}
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DamagedLedger(f"{path}: cannot be read: {error.strerror}") from error
+    if lines and _is_unfinished(lines[-1]):
+        lines.pop()
+    return lines
+
+
+def _is_unfinished(line: bytes) -> bool:
+    """Whether this last line was cut off while it was written: nobody has seen its figures."""
+    if line.endswith(b"\n"):
+        return False
+    try:
+        json.loads(line)
+    except ValueError:
+        return True
+    return False
+
+
+def _parsed(line: bytes, path: Path, number: int) -> Entry:
+    try:
+        return Entry.model_validate(json.loads(line))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the line"
+        problem = f"{place}: {first['msg']}"
+    except (ValueError, RecursionError) as error:
+        problem = f"is not JSON: {error}"
+    raise DamagedLedger(f"{path}, line {number}: {problem}; restore the line as it was written")
+
+
+def _append(entry: Entry, path: Path) -> None:
+    """The whole line at once, on the disk when this returns."""
+    try:
+        with path.open("a+b") as file:
+            size = file.tell()
+            file.seek(0)
+            *_, last = [b"\n", *file.read().splitlines(keepends=True)]
+            if _is_unfinished(last):
+                file.truncate(size - len(last))
+            elif not last.endswith(b"\n"):
+                file.write(b"\n")
+            file.write(entry.as_line().encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error

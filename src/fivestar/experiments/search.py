@@ -1,0 +1,301 @@
+"""Search for settings by validation MRR: Optuna, resumable, and shared by any number of processes.
+
+The study is a journal, a file that every process appends to. A process that takes a trial holds a
+lock that dies with it, so the next one that looks tells a trial that runs from one whose process
+was killed, and tries that again. Test is never looked at.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from fivestar.errors import FivestarError, Paused, SettingsError
+from fivestar.experiments.ledger import learned_settings
+from fivestar.experiments.space import Range, Space, with_point
+from fivestar.experiments.tried import Tried, summary, tried_of
+from fivestar.extras import needs
+from fivestar.file_lock import alone, if_free
+from fivestar.graph.folders import replace_file
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.runs.settings import Settings
+from fivestar.training.loop import Callback, StepCallback, train
+
+Sampler = Literal["tpe", "grid"]
+Pruner = Literal["median", "none"]
+# Trials at random before TPE models anything, and unpruned ones before there is a median.
+_AT_RANDOM = 5
+_UNPRUNED = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to search, and how; `trials` counts all of the study, whoever ran them."""
+
+    graph: KnowledgeGraph
+    base: Settings
+    space: Space
+    trials: int
+    sampler: Sampler = "tpe"
+    pruner: Pruner = "median"
+    trial_minutes: float = 0
+    minutes: float = 0
+
+
+class Watcher(Protocol):
+    """What somebody who waits wants to know."""
+
+    def begins(self, number: int, point: dict[str, Any]) -> tuple[Callback, StepCallback]:
+        """A trial begins; what to call after each epoch and step."""
+
+    def ended(self, tried: Tried) -> None:
+        """It is complete, pruned or failed."""
+
+
+class _Pruned(Exception):  # noqa: N818
+    pass
+
+
+class Search:
+    """A study in a file, and one process that works on it."""
+
+    def __init__(self, plan: Plan, storage: Path) -> None:
+        self._optuna = needs("optuna", "search", "a search for settings")
+        self.plan = plan
+        self.storage = storage
+        if not len(plan.graph.valid) or not plan.base.training.evaluate_every:
+            raise SettingsError(
+                "a search chooses by validation: give a graph with validation triples, and an "
+                "evaluate-every above 0"
+            )
+        if plan.minutes and plan.minutes < plan.trial_minutes:
+            raise SettingsError(
+                f"minutes {plan.minutes:g} hold no trial of trial-minutes {plan.trial_minutes:g}"
+            )
+        with_point(plan.base, plan.space.some_point())  # says if there is no such setting
+        if plan.sampler == "grid":
+            plan.space.grid()  # says if there is none
+        storage.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = storage.with_name(f".{storage.name}.lock")
+        with alone(self._lock):
+            self._study = self._opened()
+
+    def run(self, watcher: Watcher, out: Path | None = None) -> None:
+        """Try settings until there are enough trials or no time; `out` holds the best at all times.
+
+        No trial begins that has not its whole time; one that is cut off all the same counts for
+        nothing, and is tried again next time.
+        """
+        ends = time.monotonic() + 60 * self.plan.minutes if self.plan.minutes else None
+        last = None if ends is None else ends - 60 * self.plan.trial_minutes
+        with self._working() as worker:
+            while last is None or time.monotonic() <= last:
+                with alone(self._lock):
+                    trial = self._next(worker)
+                if trial is None:
+                    break
+                self._try(trial, watcher, ends)
+                if out is not None:
+                    with alone(self._lock):
+                        self._write_best(out)
+
+    def tried(self) -> list[Tried]:
+        """All trials but those that were cut off."""
+        return [tried_of(trial) for trial in self._trials()]
+
+    def best(self) -> tuple[Settings, Tried] | None:
+        """The settings with the best validation MRR, as they would be trained without a hurry."""
+        complete = [trial for trial in self.tried() if trial.state == "complete"]
+        if not complete:
+            return None
+        tried = max(complete, key=lambda trial: (trial.mrr or 0, -trial.number))
+        return with_point(self.plan.base, tried.point), tried
+
+    def importances(self) -> dict[str, float]:
+        """How much of the differences each setting explains; none if there are few trials."""
+        values = {trial.mrr for trial in self.tried() if trial.state == "complete"}
+        if len(values) < _UNPRUNED:
+            return {}
+        evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
+        found = self._optuna.importance.get_param_importances(self._study, evaluator=evaluator)
+        return {name: float(share) for name, share in found.items()}
+
+    def _opened(self) -> Any:
+        optuna, plan = self._optuna, self.plan
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        journal = optuna.storages.journal
+        # The lock that is a file works on network drives and on Windows.
+        lock = journal.JournalFileOpenLock(str(self.storage))
+        backend = journal.JournalFileBackend(str(self.storage), lock_obj=lock)
+        pruner: Any = optuna.pruners.NopPruner()
+        if plan.pruner == "median":
+            pruner = optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED)
+        study = optuna.create_study(
+            storage=optuna.storages.JournalStorage(backend),
+            study_name=f"{plan.graph.name}/{plan.base.model.name}",
+            direction="maximize",
+            pruner=pruner,
+            load_if_exists=True,
+        )
+        question = self._question()
+        asked = study.user_attrs.get("question")
+        if asked is None:
+            study.set_user_attr("question", question)
+        elif asked != question:
+            different = [key for key in question if asked.get(key) != question[key]]
+            raise SettingsError(
+                f"{self.storage}: holds a search with another {' and '.join(different)}, whose "
+                "trials do not compare with these; give another --storage"
+            )
+        return study
+
+    def _question(self) -> dict[str, Any]:
+        """What all trials of a study must share."""
+        fixed = learned_settings(self.plan.base)
+        for name in self.plan.space.choices:
+            section, _, setting = name.partition(".")
+            fixed[section].pop(setting, None)
+        spelled = {name: str(values) for name, values in sorted(self.plan.space.choices.items())}
+        return {
+            "settings": fixed,
+            "space": spelled,
+            "trial-minutes": self.plan.trial_minutes,
+        }
+
+    def _trials(self) -> list[Any]:
+        """Those that count: not the ones that wait, nor those that were cut off."""
+        states = self._optuna.trial.TrialState
+        return [
+            trial
+            for trial in self._study.get_trials(deepcopy=False)
+            if trial.state != states.WAITING and not trial.user_attrs.get("cut off")
+        ]
+
+    def _next(self, worker: str) -> Any:
+        """A trial for this process, or none if there are enough."""
+        self._give_up_the_dead(worker)
+        trials = self._trials()
+        if len(trials) >= self.plan.trials:
+            return None
+        if self.plan.sampler == "grid" and not self._waiting():
+            point = self._unvisited()
+            if point is None:
+                return None
+            self._study.enqueue_trial(point)
+        seed = self.plan.base.training.seed * 1_000_003 + len(trials)
+        self._study.sampler = self._optuna.samplers.TPESampler(
+            n_startup_trials=_AT_RANDOM, seed=seed
+        )
+        trial = self._study.ask(fixed_distributions=self._distributions())
+        trial.set_user_attr("worker", worker)
+        return trial
+
+    def _waiting(self) -> list[Any]:
+        states = self._optuna.trial.TrialState
+        return list(self._study.get_trials(deepcopy=False, states=(states.WAITING,)))
+
+    def _unvisited(self) -> dict[str, Any] | None:
+        """The next point of the grid; in an order of chance, so that a part of it is a sample."""
+        visited = [trial.params for trial in self._trials()]
+        points = self.plan.space.grid()
+        random.Random(self.plan.base.training.seed).shuffle(points)  # noqa: S311
+        return next((point for point in points if point not in visited), None)
+
+    def _distributions(self) -> dict[str, Any]:
+        kinds = self._optuna.distributions
+        found = {}
+        for name, values in self.plan.space.choices.items():
+            if not isinstance(values, Range):
+                found[name] = kinds.CategoricalDistribution(values)
+            elif values.is_whole:
+                found[name] = kinds.IntDistribution(values.low, values.high, log=values.log)
+            else:
+                found[name] = kinds.FloatDistribution(values.low, values.high, log=values.log)
+        return found
+
+    def _try(self, trial: Any, watcher: Watcher, ends: float | None) -> None:
+        states = self._optuna.trial.TrialState
+        shown, on_step = watcher.begins(trial.number, trial.params)
+
+        def on_epoch(line: dict[str, Any]) -> None:
+            shown(line)
+            trial.set_user_attr("epochs", line["epoch"])
+            if "valid_mrr" in line:
+                trial.report(line["valid_mrr"], line["epoch"])
+                if trial.should_prune():
+                    raise _Pruned
+
+        def in_time(epochs: float) -> None:
+            on_step(epochs)
+            if ends is not None and time.monotonic() >= ends:
+                raise Paused("the time is over")
+
+        try:
+            settings = with_point(self.plan.base, trial.params)
+            if self.plan.trial_minutes:
+                limit = {"training.max_minutes": self.plan.trial_minutes}
+                settings = with_point(settings, limit)
+            run = train(self.plan.graph, settings, None, on_epoch, in_time)
+            trial.set_user_attr("best_epoch", run.metrics["best_epoch"])
+            self._study.tell(trial, run.metrics["valid"]["mrr"])
+        except _Pruned:
+            self._study.tell(trial, state=states.PRUNED)
+        except Paused:
+            self._cut_off(trial)
+            return
+        except FivestarError as error:  # it has diverged, or these settings do not go together
+            trial.set_user_attr("why", str(error))
+            self._study.tell(trial, state=states.FAIL)
+        frozen = self._study.get_trials(deepcopy=False)[trial.number]
+        watcher.ended(tried_of(frozen))
+
+    def _cut_off(self, trial: Any) -> None:
+        """Give a trial up, and put its settings where the next one takes them."""
+        trial.set_user_attr("cut off", True)  # noqa: FBT003
+        self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        self._study.enqueue_trial(trial.params)
+
+    def _give_up_the_dead(self, worker: str) -> None:
+        states = self._optuna.trial.TrialState
+        for frozen in self._study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+            holder = frozen.user_attrs.get("worker")
+            if holder == worker:
+                continue
+            # Without a holder it was killed while it took the trial, which nobody does just now.
+            lock = self._lock_of(holder or "nobody")
+            with if_free(lock) as dead:
+                if dead:
+                    live = self._optuna.trial.Trial(self._study, frozen._trial_id)  # noqa: SLF001
+                    self._cut_off(live)
+            if dead:
+                lock.unlink(missing_ok=True)
+
+    @contextmanager
+    def _working(self) -> Iterator[str]:
+        worker = uuid.uuid4().hex[:12]
+        lock = self._lock_of(worker)
+        with alone(lock):
+            yield worker
+        lock.unlink(missing_ok=True)
+
+    def _lock_of(self, worker: str) -> Path:
+        return self.storage.with_name(f".{self.storage.name}.{worker}.lock")
+
+    def _write_best(self, out: Path) -> None:
+        found = self.best()
+        if found is None:
+            return
+        settings, tried = found
+        text = (
+            f"# Found by fivestar search on {self.plan.graph.name} in the space "
+            f"{self.plan.space.name}:\n# validation MRR {tried.mrr:.4f}, the best of "
+            f"{summary(self.tried())}.\n"
+        )
+        out.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(out, (text + settings.as_toml()).encode())

@@ -1,0 +1,176 @@
+"""Filling a table: whatever stops it, it goes on, and ends with the same lines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from tests.graphs import people_graph
+
+from fivestar.errors import Paused
+from fivestar.experiments.ledger import read_ledger
+from fivestar.experiments.reproduction import Job, jobs_of, reproduce
+from fivestar.experiments.tables import published_table
+from fivestar.file_lock import if_free
+from fivestar.graph.writing import write_graph
+from fivestar.runs.settings import make_settings
+
+TRAINING = {"epochs": 4, "evaluate_every": 2, "batch": 20, "threads": 1}
+SETTINGS = """[model]
+name = "fivestar"
+[training]
+epochs = 50
+evaluate-every = 5
+batch = 60
+patience = 0
+"""
+
+
+class Watcher:
+    """Counts, and stops a training after some steps."""
+
+    def __init__(self, stop_after=None):
+        self.begun, self.ended_with, self.why = [], [], []
+        self.steps = 0
+        self.stop_after = stop_after
+
+    def begins(self, job, number, of):
+        self.begun.append(job.title)
+
+        def step(_):
+            self.steps += 1
+            if self.steps == self.stop_after:
+                raise Paused("enough")
+
+        return (lambda _: None), step
+
+    def ended(self, job, entry):
+        self.ended_with.append(entry)
+
+    def failed(self, job, why):
+        self.why.append(why)
+
+
+def job(seed=0, **training):
+    values = {"model": {"dim": 4}, "training": {**TRAINING, "seed": seed, **training}}
+    return Job("graph", make_settings(values))
+
+
+def reproduced(jobs, folder, watcher=None, minutes=0.0):
+    def read(_):
+        return people_graph()
+
+    arguments = (folder / "ledger.jsonl", folder / "runs", "a test", read, watcher or Watcher())
+    return reproduce(jobs, *arguments, minutes)
+
+
+def figures(entry):
+    return entry.model_dump(exclude={"date", "commit", "minutes"})
+
+
+def test_a_paused_run_goes_on_and_gives_what_it_would_have_given(tmp_path):
+    whole = reproduced([job()], tmp_path / "whole").done
+    watcher = Watcher(stop_after=7)
+    stopped = reproduced([job()], tmp_path / "parts", watcher)
+    assert [len(stopped.done), len(stopped.left)] == [0, 1]
+    assert not (tmp_path / "parts" / "ledger.jsonl").exists()
+    watcher = Watcher()
+    parts = reproduced([job()], tmp_path / "parts", watcher).done
+    steps_of_an_epoch = watcher.steps + 7
+    assert steps_of_an_epoch % TRAINING["epochs"] == 0, "no step was done twice"
+    assert [figures(e) for e in parts] == [figures(e) for e in whole]
+
+
+def test_what_is_in_the_ledger_is_not_trained_again(tmp_path):
+    jobs = [job(seed=0), job(seed=1)]
+    first = Watcher()
+    done = reproduced(jobs, tmp_path, first).done
+    assert first.begun == ["graph fivestar d=4 seed 0", "graph fivestar d=4 seed 1"]
+    assert first.ended_with == done
+    second = Watcher()
+    assert reproduced(jobs, tmp_path, second).done == done
+    assert second.begun == []
+    assert read_ledger(tmp_path / "ledger.jsonl") == done
+
+
+def test_a_run_that_has_ended_but_is_in_no_ledger_is_only_ranked(tmp_path):
+    (entry,) = reproduced([job()], tmp_path).done
+    (tmp_path / "ledger.jsonl").unlink()
+    watcher = Watcher()
+    (again,) = reproduced([job()], tmp_path, watcher).done
+    assert watcher.steps == 0
+    assert figures(again) == figures(entry)
+
+
+def test_when_the_time_is_over_nothing_more_begins(tmp_path):
+    watcher = Watcher()
+    outcome = reproduced([job(), job(seed=1)], tmp_path, watcher, minutes=1e-12)
+    assert len(outcome.left) == 2
+    assert watcher.begun == []
+
+
+def test_the_time_ends_within_a_training(tmp_path, monkeypatch):
+    clock = iter(range(10_000))
+    monkeypatch.setattr("fivestar.experiments.reproduction.time.monotonic", lambda: next(clock))
+    watcher = Watcher()
+    outcome = reproduced([job(), job(seed=1)], tmp_path, watcher, minutes=0.1)
+    assert len(watcher.begun) == 1
+    assert 1 <= watcher.steps <= 6
+    assert len(outcome.left) == 2
+
+
+def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):
+    place = job().folder(tmp_path / "runs")
+    place.parent.mkdir(parents=True)
+    with if_free(place.with_name(f".{place.name}.lock")) as mine:
+        assert mine
+        outcome = reproduced([job(), job(seed=1)], tmp_path)
+    assert [len(outcome.left), len(outcome.done)] == [1, 1]
+
+
+def test_a_run_that_diverges_stops_nothing(tmp_path):
+    watcher = Watcher()
+    bad = job(optimizer="sgd", lr=1e30)
+    outcome = reproduced([bad, job()], tmp_path, watcher)
+    assert outcome.failed == [bad]
+    assert "the loss is" in watcher.why[0]
+    assert len(outcome.done) == 1
+
+
+def test_every_cell_comes_once_before_a_second_seed():
+    table = replace(published_table("table-nell"), graphs=("nell-995-h100", "nell-995-h25"))
+    jobs = jobs_of(table, ["fivestar", "complex"], [4, 8], range(2), {"max_minutes": 3.0})
+    assert len(jobs) == 16
+    assert [j.settings.training.seed for j in jobs] == [0] * 8 + [1] * 8
+    assert {j.settings.training.max_minutes for j in jobs} == {3.0}
+    assert len({j.title for j in jobs}) == 16
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+def test_kill_9_and_go_on(tmp_path):
+    graphs = published_table("table-wn18-fb15k").graphs
+    for graph in graphs:
+        write_graph(people_graph(), tmp_path / "data" / graph)
+    (tmp_path / "s.toml").write_text(SETTINGS)
+    code = "from fivestar.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "reproduce", "table-wn18-fb15k", "--models", "fivestar"]
+    command += ["--dim", "4", "--settings", "s.toml", "--ledger", "l.jsonl", "--threads", "1"]
+    environment = {**os.environ, "FIVESTAR_DATA": str(tmp_path / "data")}
+    options = {"cwd": tmp_path, "env": environment, "text": True}
+    killed = subprocess.Popen(command, **options, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    for line in killed.stderr:
+        if "epoch 10 of" in line:
+            break
+    killed.kill()
+    killed.communicate()
+    assert read_ledger(tmp_path / "l.jsonl") == []
+    done = subprocess.run(command, **options, capture_output=True, check=True)
+    assert "epoch 5 of" not in done.stderr.split("run 2 of 2")[0], "it goes on where it was"
+    entries = read_ledger(tmp_path / "l.jsonl")
+    assert [e.data for e in entries] == list(graphs)
+    # Both graphs are the same one here, and only the first run was killed.
+    assert len({e.test.mrr for e in entries}) == 1
+    assert len({e.epochs for e in entries}) == 1

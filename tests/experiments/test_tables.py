@@ -1,0 +1,175 @@
+"""Tables from a made-up ledger: validation chooses, and a missing run is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.experiments.entries import entry
+
+from fivestar.errors import DamagedLedger, SettingsError
+from fivestar.evaluation.ranking import Ranks
+from fivestar.evaluation.report import Evaluation
+from fivestar.experiments.comparison import comparisons
+from fivestar.experiments.kept_ranks import save_ranks
+from fivestar.experiments.ledger import append
+from fivestar.experiments.recipes import recipe, recipe_file
+from fivestar.experiments.results import results_page
+from fivestar.experiments.table_formats import NO_RUN, as_json, as_latex, as_markdown, write_table
+from fivestar.experiments.tables import cell_of, filled, published_table, table_names
+from fivestar.graph.triples import Triples
+from fivestar.models.registry import MODELS
+
+ROOT = Path(__file__).parents[2]
+WINS = entry(reg=0.1, valid=0.45, test=0.40)
+LOSES = entry(reg=0.5, valid=0.44, test=0.49)
+
+
+def test_a_cell_is_what_won_on_validation_though_its_test_is_worse():
+    cell = cell_of([LOSES, WINS], "wn18rr", "fivestar", 100)
+    assert cell.entries == (WINS,)
+    assert cell.test["mrr"] == 0.40
+    assert cell.tried == 2
+    assert cell.spread is None
+
+
+def test_validation_is_the_mean_over_seeds():
+    steady = [entry(reg=0.2, seed=seed, valid=0.43, test=0.41 + seed / 50) for seed in (2, 0, 1)]
+    lucky = [entry(reg=0.3, seed=0, valid=0.50), entry(reg=0.3, seed=1, valid=0.30)]
+    cell = cell_of([*lucky, *steady], "wn18rr", "fivestar", 100)
+    assert [e.seed for e in cell.entries] == [0, 1, 2]
+    assert cell.test["mrr"] == pytest.approx(0.43)
+    assert cell.spread["mrr"] == pytest.approx(0.02)
+
+
+def test_graphs_models_and_dimensions_are_kept_apart():
+    ledger = [WINS, entry(dim=500), entry(model="complex"), entry(data="fb15k-237")]
+    assert cell_of(ledger, "wn18rr", "fivestar", 500).entries[0].dim == 500
+    assert cell_of(ledger, "wn18rr", "complex", 500) is None
+    assert cell_of(ledger, "wn18", "fivestar", 100) is None
+
+
+def test_the_same_ledger_in_another_order_gives_the_same_table():
+    tie = [entry(reg=reg, valid=0.4, test=reg) for reg in (0.1, 0.2, 0.3)]
+    table = published_table("table-fb15k237-wn18rr")
+    assert as_json(filled(table, tie)) == as_json(filled(table, tie[::-1]))
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_an_empty_ledger_gives_a_table_that_says_so(name):
+    table = filled(published_table(name), [])
+    graphs = len(table.published.graphs)
+    rows = len(table.ours)
+    assert rows >= len(table.published.labels)
+    assert as_markdown(table).count(NO_RUN) == rows * graphs
+    assert as_latex(table).count(NO_RUN) == rows * graphs
+    ours = [row for row in json.loads(as_json(table))["rows"] if row["by"] == "ours"]
+    assert all(cell is None for row in ours for cell in row["cells"].values())
+
+
+@pytest.mark.parametrize(
+    ("name", "graph", "model", "dim", "figures"),
+    [
+        ("table-fb15k237-wn18rr", "wn18rr", "fivestar", 500, [0.50, 0.45, 0.51, 0.59]),
+        ("table-fb15k237-wn18rr", "fb15k-237", "fivestar", 100, [0.35, 0.26, 0.38, 0.53]),
+        ("table-fb15k237-wn18rr", "fb15k-237", "transe", None, [0.29, None, None, 0.47]),
+        ("table-nell", "nell-995-h25", "fivestar", 200, [0.39, 0.31, 0.43, 0.53]),
+        ("table-nell", "nell-995-h50", "murp", None, [0.37, 0.28, 0.42, 0.54]),
+        ("table-wn18-fb15k", "fb15k", "quate", None, [0.83, 0.80, 0.86, 0.90]),
+    ],
+)
+def test_published_rows_are_as_printed(name, graph, model, dim, figures):
+    rows = [r for r in published_table(name).rows if (r.model, r.dim) == (model, dim)]
+    assert list(rows[0].figures[graph].values()) == figures
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_every_model_of_a_table_has_settings_on_every_graph(name):
+    table = published_table(name)
+    for graph in table.graphs:
+        for model in table.labels:
+            assert model in MODELS
+            settings = recipe(graph, model, {"model": {"dim": 7}, "training": {"seed": 3}})
+            assert (settings.model.name, settings.model.dim) == (model, 7)
+            assert settings.training.seed == 3
+            assert settings.training.patience > 0, "validation says when to stop"
+
+
+def test_the_nell_graphs_share_their_settings():
+    files = {recipe_file(graph, "fivestar") for graph in published_table("table-nell").graphs}
+    assert len(files) == 1
+    assert recipe_file("wn18rr", "fivestar") not in files
+
+
+def test_a_misspelled_table_is_told():
+    with pytest.raises(SettingsError, match="did you mean 'table-nell'"):
+        published_table("table-nel")
+
+
+def test_markdown_latex_and_json_say_the_same(tmp_path):
+    seeds = [entry(seed=seed, valid=0.4, test=0.30 + seed / 100) for seed in range(3)]
+    table = filled(published_table("table-fb15k237-wn18rr"), seeds, dims=[8])
+    assert "| 5★E | 100 | ours | **.310 ± .010** |" in as_markdown(table)
+    assert "| valid MRR .400, of 1 | seeds 0, 1, 2; epoch 20, 20, 20 |" in as_markdown(table)
+    assert r"5$^\bigstar$E $d=100$ & ours" in as_latex(table)
+    assert r".310\,$\pm$\,.010" in as_latex(table)
+    assert "| ComplEx | 8 | ours | no run yet |" in as_markdown(table)
+    paths = write_table(table, tmp_path / "new")
+    assert [path.suffix for path in paths] == [".md", ".tex", ".json"]
+    rows = json.loads(paths[2].read_text())["rows"]
+    (ours,) = [r for r in rows if (r["model"], r["dim"], r["by"]) == ("fivestar", 100, "ours")]
+    assert ours["cells"]["wn18rr"]["test"]["mrr"] == pytest.approx(0.31)
+    assert len(ours["cells"]["wn18rr"]["runs"]) == 3
+    rows_of_latex = [line for line in as_latex(table).splitlines() if line.endswith(r"\\")]
+    for line in rows_of_latex[1:]:
+        spans = line.count(r"\multicolumn{4}")
+        assert line.count("&") == 9 - 3 * spans
+
+
+def kept(folder, model, seed, ranks, triples):
+    """A line of the ledger with made-up ranks."""
+    made = Ranks(ranks, ranks, np.full(len(ranks), 1000))
+    half = np.arange(len(ranks)) < len(triples)
+    line = entry(model=model, seed=seed)
+    name = save_ranks(Evaluation(triples, made.take(~half), made.take(half)), line.key, folder)
+    append(line.model_copy(update={"ranks": name}), folder / "ledger.jsonl")
+    return line.model_copy(update={"ranks": name})
+
+
+def test_models_are_compared_by_the_ranks_that_were_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    triples = Triples(*rng.integers(0, 50, (3, 200)))
+    hard = rng.integers(2, 60, 400)
+    ledger = [kept(tmp_path, "complex", seed, hard, triples) for seed in range(3)]
+    ledger += [
+        kept(tmp_path, "fivestar", seed, np.maximum(1, hard - 1), triples) for seed in range(3)
+    ]
+    (found,) = comparisons(ledger, tmp_path, "fivestar", "complex")
+    assert found.verdict == "fivestar is better"
+    assert found.difference.p < 0.01
+    assert found.as_row()[:2] == ["wn18rr", "100"]
+    (back,) = comparisons(ledger, tmp_path, "complex", "fivestar", ["wn18rr"])
+    assert back.verdict == "fivestar is better"
+    assert comparisons(ledger, tmp_path, "complex", "fivestar", ["wn18"]) == []
+    page = results_page(tmp_path / "ledger.jsonl")
+    assert "| wn18rr | 100 | fivestar .300 (3 runs) | complex .300 (3 runs) | +0." in page
+
+
+def test_a_comparison_needs_the_same_questions_and_all_ranks(tmp_path):
+    ranks = np.arange(1, 21)
+    one, other = (Triples(*np.full((3, 10), value)) for value in (1, 2))
+    first = kept(tmp_path, "fivestar", 0, ranks, one)
+    second = kept(tmp_path, "complex", 0, ranks, other)
+    with pytest.raises(DamagedLedger, match="different test triples"):
+        comparisons([first, second], tmp_path, "fivestar", "complex")
+    without = entry(model="complex", seed=1)
+    (found,) = comparisons([first, second, without], tmp_path, "fivestar", "complex")
+    assert found.difference is None
+    assert found.verdict == "ranks not kept"
+
+
+def test_the_page_of_results_is_what_the_ledger_gives():
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert page == results_page(ROOT / "results" / "ledger.jsonl"), "make results"
