@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fivestar.errors import DamagedGraph
+from fivestar.graph.arrow import from_arrow, to_arrow
 from fivestar.graph.folders import new_folder, write_synced
 from fivestar.graph.knowledge_graph import SPLITS, EntityTypes, KnowledgeGraph
 from fivestar.graph.report import ReadReport
@@ -86,15 +87,18 @@ def _tables(graph: KnowledgeGraph) -> dict[str, pa.Table]:
         "relations.parquet": _vocabulary_table(graph.relations),
     }
     for split, triples in graph.splits.items():
-        tables[f"{split}.parquet"] = pa.table(
-            {"head": triples.heads, "relation": triples.relations, "tail": triples.tails}
-        )
+        columns = {"head": triples.heads, "relation": triples.relations, "tail": triples.tails}
+        tables[f"{split}.parquet"] = _table(columns)
     if graph.types is not None:
         tables["type_names.parquet"] = _vocabulary_table(graph.types.vocabulary)
-        tables["types.parquet"] = pa.table(
+        tables["types.parquet"] = _table(
             {"entity": graph.types.entities, "type": graph.types.types}
         )
     return tables
+
+
+def _table(columns: Mapping[str, Ids]) -> pa.Table:
+    return pa.table({title: to_arrow(column) for title, column in columns.items()})
 
 
 def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
@@ -174,7 +178,10 @@ def _types(tables: Mapping[str, pa.Table], entities: int) -> EntityTypes | None:
 
 
 def _ids(column: pa.ChunkedArray, count: int) -> Ids:
-    ids = column.to_numpy()
+    parts = [from_arrow(chunk) for chunk in column.chunks if not chunk.null_count]
+    ids = np.concatenate(parts) if parts else np.empty(0, np.int32)
+    if len(ids) != len(column):
+        raise ValueError("missing ids")
     if len(ids) and not (ids.dtype == np.int32 and ids.min() >= 0 and ids.max() < count):
         raise ValueError(f"ids that are not between 0 and {count}")
     return np.asarray(ids, dtype=np.int32)
