@@ -91,6 +91,9 @@ def test_old_answers_stay_where_they_were(model):
 
 def test_several_that_know_each_other(model):
     facts = [*FACTS, ("Trinity", "knows", "Neo"), ("Trinity", "lives_in", "c3")]
+    seen = []
+    found = fold_in(model, facts, epochs=3, progress=lambda *at: seen.append(at))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
     found = fold_in(model, facts)
     assert found.new == ["Neo", "Trinity"]
     larger = fivestar.TrainedModel.of(found.run)

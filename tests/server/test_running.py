@@ -14,6 +14,7 @@ from tests.server.serving import started
 from typer.testing import CliRunner
 
 from fivestar.cli.main import app
+from fivestar.server.settings import Limits, ServerSettings
 
 
 def ask(address):
@@ -88,3 +89,40 @@ def test_warnings(served_runs):
     found = CliRunner().invoke(app, words)
     assert "--token-file keeps strangers out" in found.output
     assert "cannot listen at 256.1.1.1" in str(found.exception)
+
+
+def test_every_option_arrives(served_runs, tmp_path, monkeypatch):
+    seen = {}
+
+    def run_server(settings, port, *, log_requests, on_start):
+        seen.update(settings=settings, port=port, log_requests=log_requests)
+        on_start("http://there")
+
+    monkeypatch.setattr("fivestar.server.running.run_server", run_server)
+    words = {
+        "--host": "::1",
+        "--port": "81",
+        "--workers": "3",
+        "--token-file": str(tmp_path / "token"),
+        "--cors-origin": "https://friend.example",
+        "--allowed-host": "graphs.example",
+        "--max-top": "5",
+        "--max-batch": "6",
+        "--max-body": "7",
+        "--time-limit": "8",
+    }
+    given = [word for pair in words.items() for word in pair]
+    shown = CliRunner().invoke(app, ["serve", str(served_runs[0]), *given, "--log-requests"])
+    assert shown.exit_code == 0, shown.output
+    assert "http://there" in shown.output
+    assert (seen["port"], seen["log_requests"]) == (81, True)
+    assert seen["settings"] == ServerSettings(
+        runs=[served_runs[0]],
+        host="::1",
+        workers=3,
+        token_file=tmp_path / "token",
+        cors_origins=["https://friend.example"],
+        allowed_hosts=["graphs.example"],
+        limits=Limits(top=5, batch=6, body_bytes=7, seconds=8),
+    )
+    assert seen["settings"].hosts() == {"graphs.example"}

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from fivestar.cli.source import Reading, read_source
+from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
-from fivestar.cli.terminal import warn
 
 EXAMPLE = "Example: fivestar fold-in my_run facts.tsv --out my_larger_run"
 
@@ -38,7 +38,9 @@ def fold_in(
     loaded = load_run(run)
     told = read_source(str(facts), Reading())
     rows = told.named(told.facts).to_pylist()
-    found = fold(loaded, [(row["head"], row["relation"], row["tail"]) for row in rows], epochs, lr)
+    named = [(row["head"], row["relation"], row["tail"]) for row in rows]
+    with counting_progress("fitting") as progress:
+        found = fold(loaded, named, epochs, lr, progress)
     for name, near in doubtful(found.new, loaded.graph.entities).items():
         warn(f"{name!r} is taken for something new; did you mean {' or '.join(map(repr, near))}?")
     found.run.save(out)

@@ -6,12 +6,19 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from fivestar.cli.terminal import reading_progress
 from fivestar.errors import GraphWarning
+from fivestar.graph.choices import (
+    BadLineChoice,
+    FormatName,
+    HeaderChoice,
+    LiteralChoice,
+    TypeChoice,
+)
 
 if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -46,7 +53,7 @@ Delimiter = Annotated[
     ),
 ]
 Header = Annotated[
-    Literal["auto", "yes", "no"],
+    HeaderChoice,
     typer.Option(help="Whether files begin with a header.", rich_help_panel=_HOW),
 ]
 Columns = Annotated[
@@ -66,27 +73,11 @@ Quote = Annotated[
     ),
 ]
 OnBadLine = Annotated[
-    Literal["error", "skip"],
+    BadLineChoice,
     typer.Option(help="Stop at a line that cannot be read, or leave it out.", rich_help_panel=_HOW),
 ]
-
-
 Format = Annotated[
-    Literal[
-        "text",
-        "nt",
-        "nq",
-        "ttl",
-        "trig",
-        "rdf",
-        "jsonld",
-        "srj",
-        "srx",
-        "parquet",
-        "arrow",
-        "openke",
-    ]
-    | None,
+    FormatName | None,
     typer.Option(
         "--format",
         help="What files are, where their names do not tell.",
@@ -104,13 +95,13 @@ Graphs = Annotated[
     ),
 ]
 Literals = Annotated[
-    Literal["drop", "keep"],
+    LiteralChoice,
     typer.Option(
         help="RDF: leave literals out and count them, or make them entities.", rich_help_panel=_HOW
     ),
 ]
 Types = Annotated[
-    Literal["types", "triples"],
+    TypeChoice,
     typer.Option(
         "--types",
         help="RDF: rdf:type tells the types of entities, or is a relation as others are.",

@@ -12,22 +12,24 @@ from fivestar.errors import BadSource, GraphWarning
 from fivestar.graph.annotating import labelled, typed, with_annotations
 from fivestar.graph.building import Encoder
 from fivestar.graph.catalog import DEMO_FOLDER, DEMO_NAME, locate
+from fivestar.graph.choices import (
+    BadLineChoice,
+    FormatName,
+    HeaderChoice,
+    LiteralChoice,
+    TypeChoice,
+)
 from fivestar.graph.knowledge_graph import SPLITS, KnowledgeGraph
 from fivestar.graph.readers import READERS, reader_for
 from fivestar.graph.readers.annotations import find_annotations, read_annotations
 from fivestar.graph.readers.base import (
     SPLIT_NAMES,
     Annotations,
-    BadLineChoice,
     Columns,
-    FormatName,
-    HeaderChoice,
-    LiteralChoice,
     Progress,
     ReadOptions,
     Tally,
     TripleColumns,
-    TypeChoice,
     split_called,
 )
 from fivestar.graph.readers.compression import SUFFIXES as PACKED

@@ -9,6 +9,7 @@ import pyarrow as pa
 import torch
 
 from fivestar.errors import GraphError
+from fivestar.evaluation.ranking import Progress
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import NAME_TYPE, Vocabulary
@@ -31,10 +32,17 @@ class Folded:
     new: list[str]
 
 
-def fold_in(run: Run, facts: Iterable[Fact], epochs: int = EPOCHS, lr: float = RATE) -> Folded:
+def fold_in(
+    run: Run,
+    facts: Iterable[Fact],
+    epochs: int = EPOCHS,
+    lr: float = RATE,
+    progress: Progress | None = None,
+) -> Folded:
     """The run with all entities of these facts that it did not know.
 
-    Every fact must tell something of a new entity; nothing that was trained changes.
+    Every fact must tell something of a new entity; nothing that was trained changes. `progress` is
+    called with (epochs done, epochs in all).
     """
     graph, new, triples = _extended(run.graph, list(facts))
     settings = run.settings
@@ -49,7 +57,15 @@ def fold_in(run: Run, facts: Iterable[Fact], epochs: int = EPOCHS, lr: float = R
     relations = len(graph.relations)
     first_guess(model, triples, run.graph.train, rows, relations)
     fit_new_rows(
-        model, triples, run.graph.train, relations, rows, settings.training, epochs=epochs, lr=lr
+        model,
+        triples,
+        run.graph.train,
+        relations,
+        rows,
+        settings.training,
+        epochs=epochs,
+        lr=lr,
+        progress=progress,
     )
     for parameter in model.parameters():
         parameter.grad = None

@@ -21,7 +21,6 @@ from fivestar.graph.name_search import NameSearch
 from fivestar.graph.statistics import profile_graph
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
-from fivestar.prediction.predictor import OPEN
 from fivestar.prediction.trained_model import TrainedModel
 from fivestar.runs.run import load_run
 
@@ -99,12 +98,14 @@ class ServedRun:
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UnknownName(f"no entity {name!r}{hint}", near)
 
-    def numbers(self, head: str, relation: str, tail: str) -> tuple[int, int, int]:
+    def numbers(
+        self, head: str | None, relation: str | None, tail: str | None
+    ) -> tuple[int, int, int]:
         """A triple or question by ids, −1 for what is open."""
         return (
-            -1 if head in OPEN else self.entity(head),
-            -1 if relation in OPEN else self.graph.relations.find(relation),
-            -1 if tail in OPEN else self.entity(tail),
+            -1 if head is None else self.entity(head),
+            -1 if relation is None else self.graph.relations.find(relation),
+            -1 if tail is None else self.entity(tail),
         )
 
     def question(self, numbers: tuple[int, int, int]) -> Json:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fivestar.evaluation.ranking import Progress
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
@@ -20,7 +21,7 @@ from fivestar.training.step import Step, gradient_of
 _BATCH = 512
 
 
-def fit_new_rows(
+def fit_new_rows(  # noqa: PLR0913
     model: Model,
     facts: Triples,
     train: Triples,
@@ -30,6 +31,7 @@ def fit_new_rows(
     *,
     epochs: int,
     lr: float,
+    progress: Progress | None = None,
 ) -> None:
     """Fit the rows `new` of the entity table to facts, as training would: softmax over all.
 
@@ -56,6 +58,8 @@ def fit_new_rows(
             squares += slope.square()
             table[new] -= lr * slope / (squares.sqrt() + 1e-10)
             bring_back(model)
+        if progress is not None:
+            progress(epoch + 1, epochs)
     is_old = torch.ones(len(table), dtype=torch.bool, device=table.device)
     is_old[new] = False
     table[is_old] = kept[is_old]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fivestar.errors import BadSource, SettingsError
-from fivestar.graph.readers.base import FormatName, Reader
+from fivestar.graph.choices import FormatName
+from fivestar.graph.readers.base import Reader
 from fivestar.graph.readers.columnar import ColumnarReader
 from fivestar.graph.readers.delimited import DelimitedReader
 from fivestar.graph.readers.frames import FrameReader, IterableReader

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
 import pyarrow as pa
 
 from fivestar.errors import BadLine, SettingsError
+from fivestar.graph.choices import (
+    BadLineChoice,
+    FormatName,
+    HeaderChoice,
+    LiteralChoice,
+    TypeChoice,
+)
 
 # Called with (units done, units in all) while a source is read; a file counts bytes on disk.
 Progress = Callable[[int, int], None]
 Columns = Sequence[str] | Sequence[int]
-HeaderChoice = Literal["auto", "yes", "no"]
-BadLineChoice = Literal["error", "skip"]
-LiteralChoice = Literal["drop", "keep"]
-TypeChoice = Literal["types", "triples"]
-FormatName = Literal[
-    "text",
-    "nt",
-    "nq",
-    "ttl",
-    "trig",
-    "rdf",
-    "jsonld",
-    "srj",
-    "srx",
-    "parquet",
-    "arrow",
-    "openke",
-]
 # Formats, each with the endings of file names that mean it.
 Formats = Mapping[FormatName, tuple[str, ...]]
 

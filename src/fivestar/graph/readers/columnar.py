@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fivestar.errors import BadSource
-from fivestar.graph.readers.base import FormatName, Formats, ReadOptions, Tally, TripleColumns
+from fivestar.graph.choices import FormatName
+from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.compression import suffix_of
 from fivestar.graph.readers.frames import TablePlan
 

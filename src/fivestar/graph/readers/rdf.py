@@ -9,7 +9,8 @@ from typing import Any, BinaryIO, ClassVar
 
 from fivestar.errors import BadLine, BadSource
 from fivestar.extras import needs
-from fivestar.graph.readers.base import FormatName, Formats, ReadOptions, Tally, TripleColumns
+from fivestar.graph.choices import FormatName
+from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.compression import open_bytes, refuse_binary, suffix_of
 from fivestar.graph.readers.guards import Guard, Guarded, JsonGuard, TurtleGuard, XmlGuard
 from fivestar.graph.readers.rdf_lines import LineReader, terms_of

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from fivestar.errors import AmbiguousName, UnknownName
 from fivestar.evaluation.best import Which
+from fivestar.prediction.predictor import OPEN
 from fivestar.server.bodies import (
     AnsweredBatch,
     AnsweredOne,
@@ -37,7 +38,7 @@ Numbers = tuple[int, int, int]
 async def tails(body: AskTails, service: Served) -> Response:
     """The likeliest tails of (head, relation, ?)."""
     run = service.run(body.run)
-    numbers = _closed(run, body.head, body.relation, None)
+    numbers = run.numbers(body.head, body.relation, None)
     return await _one(service, run, numbers, body.top, body.which, body.types)
 
 
@@ -45,7 +46,7 @@ async def tails(body: AskTails, service: Served) -> Response:
 async def heads(body: AskHeads, service: Served) -> Response:
     """The likeliest heads of (?, relation, tail)."""
     run = service.run(body.run)
-    numbers = _closed(run, None, body.relation, body.tail)
+    numbers = run.numbers(None, body.relation, body.tail)
     return await _one(service, run, numbers, body.top, body.which, body.types)
 
 
@@ -53,7 +54,7 @@ async def heads(body: AskHeads, service: Served) -> Response:
 async def relations(body: AskRelations, service: Served) -> Response:
     """The likeliest relations of (head, ?, tail)."""
     run = service.run(body.run)
-    numbers = _closed(run, body.head, None, body.tail)
+    numbers = run.numbers(body.head, None, body.tail)
     return await _one(service, run, numbers, body.top, body.which, ())
 
 
@@ -76,7 +77,7 @@ async def batch(body: AskBatch, service: Served) -> Response:
 async def score(body: AskScore, service: Served) -> Response:
     """The score, probability and rank of one triple."""
     run = service.run(body.run)
-    numbers = _closed(run, body.head, body.relation, body.tail)
+    numbers = run.numbers(body.head, body.relation, body.tail)
     question = run.question(numbers)
     names = (question[slot]["id"] for slot in ("head", "relation", "tail"))
     found = asdict(await service.products.do(run.predictor.score, *names))
@@ -84,21 +85,12 @@ async def score(body: AskScore, service: Served) -> Response:
     return _json({"run": run.name, **question, **told})
 
 
-def _closed(run: ServedRun, head: str | None, relation: str | None, tail: str | None) -> Numbers:
-    """Ids of what is given by name, even if that name is _ or ?; −1 for what is asked for."""
-    return (
-        -1 if head is None else run.entity(head),
-        -1 if relation is None else run.graph.relations.find(relation),
-        -1 if tail is None else run.entity(tail),
-    )
-
-
 def _understood(run: ServedRun, questions: Sequence[tuple[str, str, str]]) -> list[Numbers]:
     found: list[Numbers] = []
     mistakes: list[Json] = []
     for place, question in enumerate(questions):
         try:
-            numbers = run.numbers(*question)
+            numbers = run.numbers(*(None if slot in OPEN else slot for slot in question))
         except (UnknownName, AmbiguousName) as error:
             problem = problem_of(error)
             mistakes.append(_mistake(place, problem.status_code, str(error), **problem.more))
