@@ -91,10 +91,11 @@ def test_options_of_a_table(place):
     stopped = run(*table, "--minutes", 1e-9)
     assert "2 of 2 runs are left: the same command goes on" in stopped.stderr
     assert stopped.exit_code == 0
-    run(*table, "--run-minutes", 1e-5)
-    assert {e.epochs for e in read_ledger(place / "l.jsonl")} == {1}
+    run(*table, "--run-minutes", 1e-5, "--graphs", "fb15k")
+    assert [(e.data, e.epochs) for e in read_ledger(place / "l.jsonl")] == [("fb15k", 1)]
     for arguments, message in [
         (["--models", "fivestar,mure"], "the table has fivestar, transe"),
+        (["--graphs", "wn18,umls"], "--graphs wn18,umls: the table has wn18, fb15k; give some"),
         (["--models", "complex", "--settings", "fivestar.toml"], "not to be trained"),
     ]:
         with pytest.raises(SettingsError, match=message):

@@ -74,6 +74,8 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
         {"warmup": 2},
         {"decay": "linear"},
         {"clip": 1e-3},
+        {"candidates": 3},
+        {"average": 2},
     ],
     ids=str,
 )
@@ -201,6 +203,8 @@ def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path,
         ({"objective": "margin", "label_smoothing": 0.1}, "it belongs to softmax and bce"),
         ({"corruption": "bernoulli"}, "corruption does nothing"),
         ({"objective": "margin", "precision": "tf32"}, "precision does nothing"),
+        ({"objective": "bce", "candidates": 9}, "candidates does nothing"),
+        ({"candidates": 9, "reciprocals": False}, "use them with reciprocals"),
     ],
 )
 def test_a_setting_that_would_do_nothing_is_refused(graph, training, message):
@@ -243,6 +247,29 @@ class Killed(BaseException):
     """As good as kill -9: nothing catches it."""
 
 
+def test_the_result_is_the_mean_of_the_last_epochs(graph, tmp_path):
+    """Here without a validation, so of all that were averaged the last is the result."""
+    settings = small(epochs=3, evaluate_every=0, average=3, snapshot_epochs=(1, 2, 3))
+    run = fivestar.train(graph, settings, tmp_path / "run")
+    snapshots = [tables(fivestar.load(tmp_path / "run", epoch=epoch)) for epoch in (1, 2, 3)]
+    for name, table in tables(run).items():
+        mean = torch.stack([snapshot[name] for snapshot in snapshots]).mean(dim=0)
+        torch.testing.assert_close(table, mean)
+
+
+def test_validation_looks_at_the_mean_and_training_goes_on_without_it(graph):
+    averaged = fivestar.train(graph, small(evaluate_every=1, average=4))
+    plain = fivestar.train(graph, small(evaluate_every=1))
+    losses, mrrs = (
+        [[line[key] for line in run.history] for run in (averaged, plain)]
+        for key in ("loss", "valid_mrr")
+    )
+    assert losses[0] == losses[1]
+    assert mrrs[0][0] == mrrs[1][0]
+    assert mrrs[0][1:] != mrrs[1][1:]
+    assert averaged.metrics["valid"]["mrr"] == max(mrrs[0])
+
+
 @pytest.mark.parametrize("epoch", [1, 2, 3])
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
 def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimizer):
@@ -263,7 +290,9 @@ def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimize
 
 
 def test_a_run_killed_within_an_epoch_goes_on_to_the_same_bits(graph, tmp_path):
-    settings = small(batch=10, checkpoint_minutes=1e-9, warmup=1.5, decay="linear")
+    settings = small(
+        batch=10, checkpoint_minutes=1e-9, warmup=1.5, decay="linear", candidates=5, average=3
+    )
     whole = fivestar.train(graph, settings)
     begin = partial(fivestar.train, graph, settings, tmp_path / "run")
     for steps in (3, 1, 20, 7, 2):
@@ -322,6 +351,7 @@ def test_snapshots_are_the_tables_of_their_epochs(graph, tmp_path):
     [
         {},
         {"reciprocals": False},
+        {"candidates": 9, "average": 2},
         {"objective": "negative-sampling"},
         {"objective": "negative-sampling", "reciprocals": False},
     ],

@@ -69,6 +69,7 @@ def _add_table(name: str, explained: str) -> None:
         run_minutes: tables.RunMinutes = 0,
         dim: tables.Dims = None,
         models: tables.Models = None,
+        graphs: tables.Graphs = None,
         seeds: tables.Seeds = 1,
         settings: tables.SettingsFiles = None,
         threads: tables.Threads = 0,
@@ -78,7 +79,18 @@ def _add_table(name: str, explained: str) -> None:
     ) -> None:
         tables.run_table(
             tables.Wanted(
-                name, minutes, run_minutes, dim, models, seeds, settings, threads, out, ledger, runs
+                name,
+                minutes,
+                run_minutes,
+                dim,
+                models,
+                graphs,
+                seeds,
+                settings,
+                threads,
+                out,
+                ledger,
+                runs,
             )
         )
 

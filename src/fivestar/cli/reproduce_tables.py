@@ -14,7 +14,7 @@ from fivestar.cli.terminal import warn
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fivestar.experiments.tables import PublishedTable
+    from collections.abc import Iterable
 
 Minutes = Annotated[
     float, typer.Option(help="Stop after this long, and go on next time; 0: never.", min=0)
@@ -35,6 +35,10 @@ Dims = Annotated[
 Models = Annotated[
     str | None,
     typer.Option(help="Only these models, with commas. (default: all)", show_default=False),
+]
+Graphs = Annotated[
+    str | None,
+    typer.Option(help="Only on these graphs, with commas. (default: all)", show_default=False),
 ]
 Seeds = Annotated[int, typer.Option(help="How often each is trained.", min=1)]
 SettingsFiles = Annotated[
@@ -79,6 +83,7 @@ class Wanted:
     run_minutes: float
     dim: list[int] | None
     models: str | None
+    graphs: str | None
     seeds: int
     settings: list[Path] | None
     threads: int
@@ -103,12 +108,13 @@ def run_table(wanted: Wanted) -> None:
     training: dict[str, float] = {"threads": wanted.threads}
     if wanted.run_minutes:
         training["max_minutes"] = wanted.run_minutes
-    models = _models(wanted.models, table)
+    models = _some_of(table.labels, wanted.models, "--models")
+    graphs = _some_of(table.graphs, wanted.graphs, "--graphs")
     files = {read_settings(file).model.name: file for file in wanted.settings or ()}
     idle = sorted(set(files) - set(models))
     if idle:
         raise SettingsError(f"--settings of {', '.join(idle)}, which is not to be trained")
-    jobs = jobs_of(table, models, dims, range(wanted.seeds), training, files)
+    jobs = jobs_of(graphs, models, dims, range(wanted.seeds), training, files)
     outcome = reproduce(
         jobs, place, wanted.runs, table.name, read_graph, WatchedJobs(), wanted.minutes
     )
@@ -123,15 +129,14 @@ def run_table(wanted: Wanted) -> None:
             say(f"written: {path}")
 
 
-def _models(text: str | None, table: PublishedTable) -> list[str]:
+def _some_of(all_names: Iterable[str], text: str | None, option: str) -> list[str]:
+    """Those that an option names, with commas, or all."""
+    known = list(all_names)
     if text is None:
-        return list(table.labels)
+        return known
     wanted = [name.strip() for name in text.split(",") if name.strip()]
-    foreign = [name for name in wanted if name not in table.labels]
-    if foreign or not wanted:
-        raise SettingsError(
-            f"--models {text}: the table has {', '.join(table.labels)}; give some of them"
-        )
+    if not wanted or not set(wanted) <= set(known):
+        raise SettingsError(f"{option} {text}: the table has {', '.join(known)}; give some of them")
     return wanted
 
 

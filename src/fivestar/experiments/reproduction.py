@@ -18,7 +18,6 @@ from typing import Any, Protocol
 from fivestar.errors import Diverged, NonFiniteScore, Paused
 from fivestar.experiments.ledger import Entry, record, recorded, settings_hash
 from fivestar.experiments.recipes import recipe
-from fivestar.experiments.tables import PublishedTable
 from fivestar.file_lock import if_free
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import MANIFEST, Run, load_run
@@ -72,7 +71,7 @@ class Outcome:
 
 
 def jobs_of(
-    table: PublishedTable,
+    graphs: Sequence[str],
     models: Sequence[str],
     dims: Sequence[int],
     seeds: Sequence[int],
@@ -85,7 +84,7 @@ def jobs_of(
     the recipes.
     """
     jobs = []
-    for seed, dim, model, graph in product(seeds, dims, models, table.graphs):
+    for seed, dim, model, graph in product(seeds, dims, models, graphs):
         changes = {"model": {"dim": dim}, "training": {**(training or {}), "seed": seed}}
         settings = recipe(graph, model, changes, (files or {}).get(model))
         jobs.append(Job(graph, settings))

@@ -21,6 +21,7 @@ _OVER_DRAWN = ("negative-sampling", "margin")
 # Settings that mean something for some objectives only.
 _ONLY_FOR: dict[str, tuple[str, ...]] = {
     "label_smoothing": OVER_ALL,
+    "candidates": ("softmax",),
     "precision": OVER_ALL,
     "negatives": _OVER_DRAWN,
     "negatives_from": _OVER_DRAWN,
@@ -79,6 +80,11 @@ class TrainingSettings(_Section):
         "softmax",
         description="One tail against all entities, each entity by itself, or drawn ones only.",
     )
+    candidates: int = Field(
+        0,
+        ge=0,
+        description="Entities drawn a step to stand for all, beside its answers; 0: all (exact).",
+    )
     negatives: int = Field(64, ge=1, description="Tails drawn a triple, where they are drawn.")
     negatives_from: Literal["all", "unknown"] = Field(
         "all", description="Draw from all entities, or only from those not known as answers."
@@ -109,6 +115,11 @@ class TrainingSettings(_Section):
     warmup: float = Field(0.0, ge=0, description="Epochs in which lr rises linearly from 0.")
     decay: Literal["none", "linear"] = Field(
         "none", description="Whether lr falls linearly to 0 until the last epoch."
+    )
+    average: int = Field(
+        0,
+        ge=0,
+        description="About so many last epochs' weights are averaged for the result; 0: none are.",
     )
     clip: float = Field(
         0.0, ge=0, description="Largest norm of all gradients together; 0: unbounded."
@@ -210,6 +221,10 @@ def _check_training(training: TrainingSettings) -> None:
                 f"{name.replace('_', '-')} does nothing with the objective {training.objective}; "
                 f"it belongs to {' and '.join(objectives)}"
             )
+    if training.candidates and not training.reciprocals:
+        raise SettingsError(
+            "candidates are drawn for queries that ask for tails; use them with reciprocals"
+        )
     if training.objective == "bce" and training.grouping == "triples":
         raise SettingsError(
             "bce must know all answers of a query, or it takes true ones for false; "

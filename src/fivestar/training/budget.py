@@ -40,6 +40,8 @@ def make_budget(model: Model, facts: int, training: TrainingSettings) -> Budget:
         return Budget(training.batch, most_pairs, SCORE_BYTES)
     # The weights, their gradients, what the update rule keeps, and the best weights so far.
     copies = 3 + _MOMENTS[training.optimizer]
+    if training.average:
+        copies += 2  # the average, and the weights while it stands in their place
     fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model) * copies
     row = 0
     if training.objective in OVER_ALL:

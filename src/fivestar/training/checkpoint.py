@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -19,6 +19,10 @@ from torch import Tensor
 from fivestar.errors import DamagedCheckpoint
 from fivestar.models.base import Model
 from fivestar.runs.tensors import write_tensors
+
+# Copies of the weights besides those that are trained: the best so far, and their average.
+Part = Literal["best", "average"]
+Kept = dict[Part, dict[str, Tensor]]
 
 
 @dataclass
@@ -45,12 +49,13 @@ def save_checkpoint(
     path: Path,
     model: Model,
     optimizer: torch.optim.Optimizer,
-    best: dict[str, Tensor],
+    kept: Kept,
     progress: Progress,
 ) -> None:
     """Replace the checkpoint; if that fails, the one before is still there."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
+    for part, tables in kept.items():
+        tensors |= {f"{part}.{name}": tensor for name, tensor in tables.items()}
     for number, table in enumerate(_tables(optimizer)):
         for name, value in optimizer.state[table].items():
             tensors[f"optimizer.{number}.{name}"] = torch.as_tensor(value)
@@ -59,28 +64,34 @@ def save_checkpoint(
 
 def load_checkpoint(
     path: Path, model: Model, optimizer: torch.optim.Optimizer
-) -> tuple[Progress, dict[str, Tensor]]:
-    """Fill model and optimizer; how far training was, and the best weights so far."""
+) -> tuple[Progress, Kept]:
+    """Fill model and optimizer; how far training was, and the other weights it has kept."""
     try:
         with safe_open(path, framework="pt") as file:
             progress = Progress(**json.loads(file.metadata()["progress"]))
-            names = {part: _names(file.keys(), part) for part in ("model.", "optimizer.", "best.")}
+            names = {part: _names(file.keys(), f"{part}.") for part in ("model", "optimizer")}
             # One tensor at a time: the file is as large as all that training holds.
             weights = model.state_dict()
-            if set(names["model."]) != set(weights):
+            if set(names["model"]) != set(weights):
                 raise ValueError("other tables than this model has")  # noqa: TRY301
             for name, table in weights.items():
                 _fill(table, file.get_tensor(f"model.{name}"))
             tables = _tables(optimizer)
-            for name in names["optimizer."]:
+            for name in names["optimizer"]:
                 number, key = name.split(".", 1)
                 table = tables[int(number)]
-                kept = file.get_tensor(f"optimizer.{name}")
+                memory = file.get_tensor(f"optimizer.{name}")
                 # Only what belongs to each number of the table moves to its device.
-                place = table.device if kept.shape == table.shape else "cpu"
-                optimizer.state[table][key] = kept.to(place)
+                place = table.device if memory.shape == table.shape else "cpu"
+                optimizer.state[table][key] = memory.to(place)
             device = tables[0].device
-            best = {n: file.get_tensor(f"best.{n}").to(device) for n in names["best."]}
+            kept: Kept = {
+                part: {
+                    name: file.get_tensor(f"{part}.{name}").to(device)
+                    for name in _names(file.keys(), f"{part}.")
+                }
+                for part in get_args(Part)
+            }
     except (
         OSError,
         SafetensorError,
@@ -93,7 +104,7 @@ def load_checkpoint(
         raise DamagedCheckpoint(
             f"{path}: cannot be resumed from ({error}); train anew into another folder"
         ) from error
-    return progress, best
+    return progress, kept
 
 
 def load_memory(path: Path) -> dict[int, dict[str, Tensor]]:

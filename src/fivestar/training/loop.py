@@ -29,8 +29,9 @@ from fivestar.runs.run import (
     save_snapshot,
 )
 from fivestar.runs.settings import Settings, make_settings
+from fivestar.training.averaging import Average
 from fivestar.training.budget import make_budget
-from fivestar.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from fivestar.training.checkpoint import Kept, Progress, load_checkpoint, save_checkpoint
 from fivestar.training.objectives import OBJECTIVES, Loss
 from fivestar.training.precision import products_in, similarity_at
 from fivestar.training.queries import Batch, Queries
@@ -87,6 +88,7 @@ class Trainer:
         self.steps = self.queries.batch_count(training.batch)  # an epoch
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
+        self.average = Average(training.average)
         self._known: KnownAnswers | None = None
         self._saved_at = time.perf_counter()
 
@@ -94,9 +96,10 @@ class Trainer:
         """Go on where the checkpoint was written."""
         if self.folder is None:
             raise SettingsError("there is no checkpoint to resume from")
-        self.progress, self.best = load_checkpoint(
+        self.progress, kept = load_checkpoint(
             self.folder / CHECKPOINT, self.model, self.updates.optimizer
         )
+        self.best, self.average.tables = kept["best"], kept["average"]
 
     def begin_from(self, run: Path) -> None:
         """Begin with what a run has learned."""
@@ -126,6 +129,8 @@ class Trainer:
                 on_epoch(line)
         if self.best:
             self.model.load_state_dict(self.best)
+        elif self.average.tables:
+            self.model.load_state_dict(self.average.tables)
         return self.model
 
     def _step(self) -> Step | SampledStep:
@@ -133,7 +138,13 @@ class Trainer:
         match training.objective:
             case "softmax" | "bce" as name:
                 smoothing = training.label_smoothing
-                loss = Loss(regularizer, training.reg, smoothing, OBJECTIVES[name])
+                loss = Loss(
+                    regularizer,
+                    training.reg,
+                    smoothing,
+                    OBJECTIVES[name],
+                    training.candidates,
+                )
                 rows = min(self.budget.rows, len(self.queries))
                 return Step(self.model, loss, rows, self.budget.pairs, self.similarity)
             case "negative-sampling" | "margin" as kind:
@@ -188,6 +199,8 @@ class Trainer:
                 self.keep_checkpoint()
         self.model.eval()
         progress.epoch += 1
+        if training.average:
+            self.average.add(self.model, progress.epoch)
         line = {
             "epoch": progress.epoch,
             "loss": progress.loss / progress.triples,
@@ -226,7 +239,9 @@ class Trainer:
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
         """What is random follows from seed, epoch and step, so no state of it is saved."""
-        if self.training.objective in OBJECTIVES and not self.model.is_random:
+        training = self.training
+        drawn = training.candidates or training.objective not in OBJECTIVES
+        if not drawn and not self.model.is_random:
             yield
             return
         devices = [self.device] if self.device.type == "cuda" else []
@@ -240,7 +255,8 @@ class Trainer:
         self._saved_at = time.perf_counter()
         if self.folder is not None:
             path = self.folder / CHECKPOINT
-            save_checkpoint(path, self.model, self.updates.optimizer, self.best, self.progress)
+            kept: Kept = {"best": self.best, "average": self.average.tables}
+            save_checkpoint(path, self.model, self.updates.optimizer, kept, self.progress)
 
     def _keep_snapshot(self) -> None:
         if self.folder is not None and self.progress.epoch in self.training.snapshot_epochs:
@@ -250,16 +266,17 @@ class Trainer:
         """The validation MRR; the best weights are kept."""
         if not len(self.graph.valid):
             return {}
-        found = self.evaluate()
         progress = self.progress
         progress.waited += 1
-        if found["mrr"] > progress.best_mrr:
-            progress.best_mrr, progress.best_epoch = found["mrr"], progress.epoch
-            progress.waited = 0
-            for name, table in self.model.state_dict().items():
-                if name not in self.best:
-                    self.best[name] = torch.empty_like(table)
-                self.best[name].copy_(table)
+        with self.average.in_place_of(self.model):
+            found = self.evaluate()
+            if found["mrr"] > progress.best_mrr:
+                progress.best_mrr, progress.best_epoch = found["mrr"], progress.epoch
+                progress.waited = 0
+                for name, table in self.model.state_dict().items():
+                    if name not in self.best:
+                        self.best[name] = torch.empty_like(table)
+                    self.best[name].copy_(table)
         return {"valid_mrr": found["mrr"], "valid_hits@10": found["hits@10"]}
 
     def evaluate(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from fivestar.models.similarity import TILE, Similarity
+from fivestar.training.candidates import NOT_DRAWN, Drawn
 from fivestar.training.regularizers import Regularizer
 
 # Scores are taken times log₂ e, since powers of 2 are computed twice as fast as powers of e.
@@ -38,14 +39,21 @@ class Workspace:
         self.rows = rows
         self._buffer = like.new_empty(rows * candidates)
 
-    def tiles(self, rows: int, candidates: int) -> list[tuple[slice, Tensor]]:
-        """For each tile of candidates: which they are, and its (rows, n) scores."""
+    def tiles(self, rows: int, candidates: int, drawn: int = 0) -> list[tuple[slice, Tensor]]:
+        """For each tile of candidates: which they are, and its (rows, n) scores.
+
+        No tile holds both the first `drawn` candidates and others.
+        """
         found = []
-        for start in range(0, candidates, TILE):
-            end = min(start + TILE, candidates)
-            flat = self._buffer[rows * start : rows * end]
-            found.append((slice(start, end), flat.view(rows, end - start)))
+        for first, last in ((0, drawn), (drawn, candidates)):
+            for start in range(first, last, TILE):
+                end = min(start + TILE, last)
+                flat = self._buffer[rows * start : rows * end]
+                found.append((slice(start, end), flat.view(rows, end - start)))
         return found
+
+
+Tiles = list[tuple[slice, Tensor]]
 
 
 @torch.no_grad()
@@ -56,26 +64,26 @@ def log_partition(
     similarity: Similarity,
     workspace: Workspace,
     table_gradient: Tensor,
+    drawn: Drawn = NOT_DRAWN,
 ) -> tuple[Tensor, Tensor]:
     """Σ weightᵢ logsumexp(sᵢ) and its gradient by the query; adds its gradient by the table.
 
     Powers are taken relative to a reference a row that need only be near the row's maximum. A few
     candidates give one; only if a score turns out to be far above it, the maximum is looked for.
     """
-    tiles = workspace.tiles(len(query), len(table))
+    tiles = workspace.tiles(len(query), len(table), drawn.size)
     reference = _highest(query, table[:_FEW], similarity)
-    total, query_gradient = _powers(query, table, similarity, tiles, reference)
+    total, query_gradient = _powers(query, table, similarity, tiles, reference, drawn)
     if not (total < _FAR).all():
         reference = _highest(query, table, similarity)
-        total, query_gradient = _powers(query, table, similarity, tiles, reference)
+        total, query_gradient = _powers(query, table, similarity, tiles, reference, drawn)
     share = weight / total
+    share_of_drawn = share * drawn.each
     for where, powers in tiles:
-        similarity.add_candidate_gradient(query, share, table[where], powers, table_gradient[where])
+        some = share_of_drawn if where.start < drawn.size else share
+        similarity.add_candidate_gradient(query, some, table[where], powers, table_gradient[where])
     value = weight @ (reference + total.log2()) / _LOG2E
     return value, query_gradient.mul_(share[:, None])
-
-
-Tiles = list[tuple[slice, Tensor]]
 
 
 def _highest(query: Tensor, table: Tensor, similarity: Similarity) -> Tensor:
@@ -90,7 +98,12 @@ def _highest(query: Tensor, table: Tensor, similarity: Similarity) -> Tensor:
 
 
 def _powers(
-    query: Tensor, table: Tensor, similarity: Similarity, tiles: Tiles, reference: Tensor
+    query: Tensor,
+    table: Tensor,
+    similarity: Similarity,
+    tiles: Tiles,
+    reference: Tensor,
+    drawn: Drawn,
 ) -> tuple[Tensor, Tensor]:
     """Fill the tiles with the powers of the scores: their sum a row, and its gradient.
 
@@ -107,6 +120,9 @@ def _powers(
         total += scores.sum(dim=1)
         similarity.prepare(query, candidates, scores)
         similarity.add_query_gradient(query, candidates, scores, query_gradient)
+        if where.stop == drawn.size:
+            total *= drawn.each
+            query_gradient *= drawn.each
     return total, query_gradient
 
 
@@ -183,3 +199,5 @@ class Loss:
     reg: float = 0.0
     label_smoothing: float = 0.0
     objective: Objective = OBJECTIVES["softmax"]
+    # Entities drawn a step to stand for all that answer none of its queries; 0: all.
+    candidates: int = 0

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from fivestar.models.base import Model
 from fivestar.models.similarity import Similarity
+from fivestar.training.candidates import Candidates, draw_candidates
 from fivestar.training.head_side import HeadSide, asks_for_heads
-from fivestar.training.objectives import Loss, Shares, Whole, Workspace
+from fivestar.training.objectives import Loss, Shares, Whole, Workspace, log_partition
 from fivestar.training.queries import Batch
 
 
@@ -27,6 +28,7 @@ class Step:
         self.loss = loss
         self.pairs_at_once = pairs_at_once
         self.similarity = similarity or model.similarity
+        self._drawn: Candidates | None = None
         self.workspace = Workspace(rows_at_once, len(model.entities), model.entities)
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
@@ -36,6 +38,9 @@ class Step:
         for parameter in self.model.parameters():
             gradient_of(parameter).zero_()
         whole = Whole(len(batch.heads), len(batch.tails), len(self.model.entities))
+        self._drawn = None
+        if self.loss.candidates:
+            self._drawn = draw_candidates(batch.tails, self.loss.candidates, whole.entities)
         add = self._add_heads if asks_for_heads(self.model, batch) else self._add
         parts = batch.parts(self.workspace.rows)
         return torch.stack([add(part, whole) for part in parts]).sum()
@@ -75,9 +80,18 @@ class Step:
     def _over_all_candidates(self, query: Tensor, shares: Shares) -> tuple[Tensor, Tensor]:
         """What every candidate has a share in, and its gradient by the query."""
         table, into = self._candidates()
-        value, slope = self.loss.objective.partition(
-            query, shares.row, table, self.similarity, self.workspace, into
-        )
+        if self._drawn is None:
+            value, slope = self.loss.objective.partition(
+                query, shares.row, table, self.similarity, self.workspace, into
+            )
+        else:
+            entities, drawn = self._drawn
+            some = table[entities]
+            slopes = torch.zeros_like(some)
+            value, slope = log_partition(
+                query, shares.row, some, self.similarity, self.workspace, slopes, drawn
+            )
+            into.index_add_(0, entities, slopes)
         if self.loss.label_smoothing:
             more, more_slope = self.similarity.sum_of_all(query, shares.uniform, table, into)
             value, slope = value + more, slope.add_(more_slope)

@@ -1,0 +1,88 @@
+"""Drawn candidates stand for all entities: without bias, and with the right gradients."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.models.forms import FORMS, made
+from tests.training.test_step import CPU, facts
+
+from fivestar.training import objectives
+from fivestar.training.candidates import Drawn, draw_candidates
+from fivestar.training.objectives import Loss, Workspace, log_partition
+from fivestar.training.queries import Queries
+from fivestar.training.step import Step
+
+
+@given(st.lists(st.integers(0, 19), min_size=1), st.integers(1, 30))
+def test_the_answers_are_candidates_and_the_others_are_others(answers, size):
+    found = draw_candidates(torch.tensor(answers), size, 20)
+    rest = 20 - len(set(answers))
+    if size >= rest:
+        assert found is None
+        return
+    others, own = found.entities[:size].tolist(), found.entities[size:].tolist()
+    assert sorted(own) == sorted(set(answers))
+    assert len(set(others)) == size
+    assert not set(others) & set(answers)
+    assert found.drawn.each * size == pytest.approx(rest)
+
+
+def test_over_all_draws_the_mean_is_the_sum_over_all_entities(monkeypatch):
+    monkeypatch.setattr(objectives, "TILE", 2)
+    model = made("complex", scale=1.0)
+    table = model.candidates().detach()
+    query = model.query(torch.tensor([0]), torch.tensor([1])).detach()
+    workspace = Workspace(1, len(table), table)
+
+    def power_sum(entities, drawn):
+        some = table[list(entities)]
+        value, _ = log_partition(
+            query,
+            query.new_ones(1),
+            some,
+            model.similarity,
+            workspace,
+            torch.zeros_like(some),
+            drawn,
+        )
+        return value.exp().item()
+
+    answers, others = (2, 5), [e for e in range(len(table)) if e not in {2, 5}]
+    estimates = [
+        power_sum((*drawn, *answers), Drawn(3, len(others) / 3))
+        for drawn in combinations(others, 3)
+    ]
+    assert len(set(estimates)) > 1
+    every = power_sum(range(len(table)), Drawn(0, 1.0))
+    assert np.mean(estimates) == pytest.approx(every, rel=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_loss_and_gradients_are_those_of_the_weighed_sum_written_out(form, monkeypatch):
+    monkeypatch.setattr(objectives, "TILE", 3)
+    queries = Queries.of(facts(count=9, entities=30))
+    batch = queries.batch(np.arange(4), CPU)
+    model, other = made(form, entities=30, relations=4), made(form, entities=30, relations=4)
+    torch.manual_seed(3)
+    found = Step(model, Loss(candidates=5), rows_at_once=2).gradients(batch)
+
+    torch.manual_seed(3)
+    entities, drawn = draw_candidates(batch.tails, 5, 30)
+    assert drawn.each > 2
+    weight = torch.ones(len(entities))
+    weight[: drawn.size] = drawn.each
+    query = other.query(batch.heads, batch.relations)
+    scores = other.similarity.rows(query[:, None], other.candidates()[entities][None])
+    true = other.similarity.rows(query[batch.rows], other.candidates()[batch.tails])
+    partition = (scores + weight.log()).logsumexp(dim=1)
+    expected = (partition[batch.rows] - true).mean()
+    expected.backward()
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+    for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-7)
