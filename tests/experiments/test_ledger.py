@@ -129,6 +129,7 @@ OTHER = {
         "regularizer": "f2",
         "reg": 0.7,
         "label_smoothing": 0.1,
+        "average": 7,
         "warmup": 1.0,
         "decay": "linear",
         "clip": 1.0,
@@ -146,6 +147,7 @@ OTHER = {
         "precision": "bf16",
         "max_minutes": 7.0,
     },
+    "of drawn candidates": {"candidates": 7},
     "of drawn tails": {
         "negatives": 7,
         "negatives_from": "unknown",
@@ -159,6 +161,7 @@ BASE = {
     "training": {},
     "of distances": {"model": {"score": "distance"}},
     "of other models": {"model": {"name": "tucker"}},
+    "of drawn candidates": {"training": {"objective": "softmax"}},
     "of drawn tails": {"training": {"objective": "negative-sampling"}},
 }
 
@@ -167,7 +170,7 @@ BASE = {
     ("kind", "name"), [(kind, name) for kind, values in OTHER.items() for name in values]
 )
 def test_the_hash_ignores_what_does_not_change_what_is_learned_and_nothing_else(kind, name):
-    section = "training" if kind in ("training", "of drawn tails") else "model"
+    section = "training" if kind == "training" or kind.startswith("of drawn") else "model"
     base = BASE[kind]
     changed = {**base, section: {**base.get(section, {}), name: OTHER[kind][name]}}
     same = settings_hash(make_settings(base)) == settings_hash(make_settings(changed))
@@ -199,6 +202,8 @@ def test_test_is_ranked_once_for_settings_and_seed(run, tmp_path, monkeypatch):
     assert is_new
     assert (first.data, first.dim, first.epochs, first.note) == ("graph", 4, 2, "hello")
     assert first.valid.mrr == pytest.approx(run.metrics["valid"]["mrr"], abs=1e-6)
+    assert [epoch for epoch, _, _ in first.curve] == [1, 2]
+    assert max(mrr for _, _, mrr in first.curve) == first.valid.mrr
     assert first.test.mrr_pessimistic <= first.test.mrr <= first.test.mrr_optimistic
     assert record(run, path, "another test") == (first, False)
     other_threads = make_settings({**QUICK, "training": {**QUICK["training"], "memory": "1GiB"}})

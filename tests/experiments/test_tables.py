@@ -155,6 +155,14 @@ def test_models_are_compared_by_the_ranks_that_were_kept(tmp_path):
     assert comparisons(ledger, tmp_path, "complex", "fivestar", ["wn18"]) == []
     page = results_page(tmp_path / "ledger.jsonl")
     assert "| wn18rr | 100 | fivestar .300 (3 runs) | complex .300 (3 runs) | +0." in page
+    assert "| 1.5, 1.5, 1.5 | a machine | abc | not kept |" in page
+
+
+def test_the_page_tells_settings_and_curve(tmp_path):
+    curve = [(5, 0.7, 0.31), (10, 1.5, 0.4)]
+    append(entry(reg=0.3, curve=curve), tmp_path / "ledger.jsonl")
+    page = results_page(tmp_path / "ledger.jsonl")
+    assert "epsilon 1e-06, reg 0.3 | 1.5 | a machine | abc | 5: .310 10: .400 |" in page
 
 
 def test_a_comparison_needs_the_same_questions_and_all_ranks(tmp_path):

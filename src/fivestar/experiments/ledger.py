@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,8 @@ class Entry(_Line):
     # Of the first lines: the hash of the whole file of settings, seed and threads included.
     settings_file: str | None = None
     fivestar: str | None = None
+    # The validation MRR on the way: epoch, minutes, MRR. The first lines were written without.
+    curve: tuple[tuple[int, float, float], ...] | None = None
     # The file in `ranks/`, if they were kept.
     ranks: str | None = None
     # Where several ways of training were tried: which one won, and what validation said of all.
@@ -222,11 +224,20 @@ def _ranked(run: Run, path: Path, experiment: str, more: Mapping[str, Any]) -> E
         "valid": _figures(metrics["valid"]),
         "test": _figures(found.figures()),
         "settings_values": learned_settings(settings),
+        "curve": _curve(run.history),
         "fivestar": __version__,
         **more,
     }
     entry = Entry.model_validate(line)
     return entry.model_copy(update={"ranks": save_ranks(found, entry.key, path.parent)})
+
+
+def _curve(history: Sequence[Mapping[str, Any]]) -> list[tuple[int, float, float]]:
+    return [
+        (line["epoch"], round(line["seconds"] / 60, 2), round(line["valid_mrr"], 6))
+        for line in history
+        if "valid_mrr" in line
+    ]
 
 
 def _figures(metrics: Mapping[str, Any]) -> dict[str, Any]:

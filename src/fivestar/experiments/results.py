@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fivestar.experiments.comparison import HEADS, comparisons
 from fivestar.experiments.ledger import Entry, read_ledger
-from fivestar.experiments.table_formats import as_markdown
+from fivestar.experiments.table_formats import as_markdown, shown
 from fivestar.experiments.tables import FilledTable, filled, published_table, table_names
 
 _ABOUT = """\
@@ -38,6 +38,7 @@ def results_page(path: Path) -> str:
         parts.append(f"## {table.published.title}\n\n`fivestar reproduce {table.published.name}`")
         parts.append(as_markdown(table).rstrip())
     parts.append(_compared(tables, ledger, path.parent))
+    parts.append(_ways(tables))
     parts.append(_looks(tables, ledger))
     return "\n\n".join(parts) + "\n"
 
@@ -60,6 +61,37 @@ for both models, and runs of each. For any two: `fivestar reproduce compare five
     if not rows:
         return f"{text}\n\nNo run yet of two models whose ranks were kept."
     return f"{text}\n\n{markdown_table([list(HEADS), *rows])}"
+
+
+def _ways(tables: Sequence[FilledTable]) -> str:
+    rows = [
+        [graph, row.label, str(row.dim), *_way(cell.entries)]
+        for table in tables
+        for row in table.ours
+        for graph, cell in row.cells.items()
+        if cell is not None
+    ]
+    text = """\
+## Settings, time and curves
+
+Of every cell above: what differs from the defaults of `fivestar train`, the minutes of each run,
+where it was trained, and the validation MRR of its first run by epoch (the best is chosen)."""
+    heads = ["graph", "model", "d", "settings", "minutes", "machine", "commit", "curve"]
+    return f"{text}\n\n{markdown_table([heads, *rows])}"
+
+
+def _way(entries: Sequence[Entry]) -> list[str]:
+    first = entries[0]
+    settings = ", ".join(
+        f"{name.replace('_', '-')} {value}"
+        for section in first.settings_values.values()
+        for name, value in section.items()
+        if name not in {"name", "dim"}
+    )
+    minutes = ", ".join(f"{entry.minutes:.1f}" for entry in entries)
+    curve = " ".join(f"{epoch}: {shown(mrr)}" for epoch, _, mrr in first.curve or ())
+    commits = ", ".join(dict.fromkeys(entry.commit for entry in entries))
+    return [settings or "defaults", minutes, first.machine, commits, curve or "not kept"]
 
 
 def _looks(tables: Sequence[FilledTable], ledger: Sequence[Entry]) -> str:
