@@ -76,6 +76,7 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
         {"clip": 1e-3},
         {"candidates": 3},
         {"average": 2},
+        {"relation_weight": 1.0},
     ],
     ids=str,
 )
@@ -205,6 +206,9 @@ def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path,
         ({"objective": "margin", "precision": "tf32"}, "precision does nothing"),
         ({"objective": "bce", "candidates": 9}, "candidates does nothing"),
         ({"candidates": 9, "reciprocals": False}, "use them with reciprocals"),
+        ({"objective": "bce", "relation_weight": 1.0}, "relation-weight does nothing"),
+        ({"relation_weight": 1.0, "reciprocals": False}, "use reciprocals"),
+        ({"relation_draws": 2}, "without a relation-weight"),
     ],
 )
 def test_a_setting_that_would_do_nothing_is_refused(graph, training, message):
@@ -232,6 +236,8 @@ def test_a_model_that_normalises_over_a_batch_is_not_done_in_parts(graph):
     settings = {"model": {"name": "tucker", "dim": 6}, "training": {"batch": 90}}
     settings["training"]["memory"] = "98400KiB"
     assert "cannot be done in parts" in _refusal(graph, settings)
+    settings["training"] = {"relation_weight": 1.0, "objective": "softmax"}
+    assert "train it with relation-weight 0" in _refusal(graph, settings)
 
 
 def test_one_batch_gives_the_same_grouped_or_not(graph):
@@ -291,7 +297,14 @@ def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimize
 
 def test_a_run_killed_within_an_epoch_goes_on_to_the_same_bits(graph, tmp_path):
     settings = small(
-        batch=10, checkpoint_minutes=1e-9, warmup=1.5, decay="linear", candidates=5, average=3
+        batch=10,
+        checkpoint_minutes=1e-9,
+        warmup=1.5,
+        decay="linear",
+        candidates=5,
+        average=3,
+        relation_weight=0.5,
+        relation_draws=2,
     )
     whole = fivestar.train(graph, settings)
     begin = partial(fivestar.train, graph, settings, tmp_path / "run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,9 @@ class Model(nn.Module, ABC):
 
     Some models have parameters besides; they belong to the map of the head.
     """
+
+    # Whether `transform` takes tensors of more dimensions that broadcast: a third of the time then.
+    broadcasts: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -79,6 +82,13 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The query (B, D) of rows of the two tables."""
+
+    def transform_by_each(self, head: Tensor, relation: Tensor) -> Tensor:
+        """The queries (B, K, D) of B heads, each by K relations."""
+        if self.broadcasts:
+            return self.transform(head[:, None], relation)
+        heads, relations = head.repeat_interleave(len(relation), 0), relation.repeat(len(head), 1)
+        return self.transform(heads, relations).view(len(head), len(relation), -1)
 
     def candidate_part(self, table: Tensor) -> Tensor:
         """The columns of the entity table (or of its gradient) that queries are compared with."""

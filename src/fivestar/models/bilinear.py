@@ -17,6 +17,8 @@ class DistMult(Model):
     relations every relation is symmetric.
     """
 
+    broadcasts = True
+
     def __init__(self, entities: int, relations: int, dim: int) -> None:
         super().__init__(entities, relations, dim, dim, InnerProduct())
 
@@ -31,6 +33,8 @@ class ComplEx(Model):
     2d reals an entity and a relation. Rotation and homothety; symmetric, antisymmetric and inverse
     relations.
     """
+
+    broadcasts = True
 
     def __init__(self, entities: int, relations: int, dim: int) -> None:
         super().__init__(entities, relations, 2 * dim, 2 * dim, InnerProduct())
@@ -55,6 +59,8 @@ class CP(Model):
     meet only through reciprocal relations (Lacroix et al., ICML 2018).
     """
 
+    broadcasts = True
+
     def __init__(self, entities: int, relations: int, dim: int) -> None:
         super().__init__(entities, relations, 2 * dim, dim, InnerProduct())
 
@@ -77,6 +83,8 @@ class SimplE(Model):
     x is an entity as head and x′ the same as tail: 2d reals an entity [x | x′] and a relation
     [r | r′]. Homothety; symmetric, antisymmetric and inverse relations.
     """
+
+    broadcasts = True
 
     def __init__(self, entities: int, relations: int, dim: int) -> None:
         super().__init__(entities, relations, 2 * dim, 2 * dim, InnerProduct())

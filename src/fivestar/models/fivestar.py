@@ -53,6 +53,8 @@ class FiveStarE(Model):
     `modulus` the sum of moduli.
     """
 
+    broadcasts = True
+
     def __init__(  # noqa: PLR0913
         self,
         entities: int,

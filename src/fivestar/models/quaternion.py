@@ -19,6 +19,8 @@ class QuatE(Model):
     antisymmetric and inverse relations.
     """
 
+    broadcasts = True
+
     def __init__(self, entities: int, relations: int, dim: int) -> None:
         super().__init__(entities, relations, 4 * dim, 4 * dim, InnerProduct())
 

@@ -21,6 +21,8 @@ class RotatE(Model):
     relations. With `norm` l2 it is −‖h ∘ e^{iθ} − t‖ instead (PyKEEN's RotatE), a matrix product.
     """
 
+    broadcasts = True
+
     def __init__(
         self,
         entities: int,
@@ -55,6 +57,8 @@ class PRotatE(Model):
     antisymmetric, inverse and composed relations. The authors train the first form; the second is
     −‖h ∘ r − t‖²/4 at unit moduli, which a 5★E can express.
     """
+
+    broadcasts = True
 
     def __init__(
         self, entities: int, relations: int, dim: int, *, norm: Literal["l1", "l2"] = "l1"

@@ -20,6 +20,8 @@ class TransE(Model):
     but no symmetric one and no 1-N.
     """
 
+    broadcasts = True
+
     def __init__(
         self, entities: int, relations: int, dim: int, *, norm: Literal["l1", "l2"] = "l1"
     ) -> None:

@@ -22,6 +22,7 @@ _OVER_DRAWN = ("negative-sampling", "margin")
 _ONLY_FOR: dict[str, tuple[str, ...]] = {
     "label_smoothing": OVER_ALL,
     "candidates": ("softmax",),
+    "relation_weight": ("softmax",),
     "precision": OVER_ALL,
     "negatives": _OVER_DRAWN,
     "negatives_from": _OVER_DRAWN,
@@ -84,6 +85,14 @@ class TrainingSettings(_Section):
         0,
         ge=0,
         description="Entities drawn a step to stand for all, beside its answers; 0: all (exact).",
+    )
+    relation_weight: float = Field(
+        0.0,
+        ge=0,
+        description="Weight of a second question, which relation a head and a tail have; 0: none.",
+    )
+    relation_draws: int = Field(
+        0, ge=0, description="Relations drawn a step for that question; 0: all (exact)."
     )
     negatives: int = Field(64, ge=1, description="Tails drawn a triple, where they are drawn.")
     negatives_from: Literal["all", "unknown"] = Field(
@@ -225,6 +234,10 @@ def _check_training(training: TrainingSettings) -> None:
         raise SettingsError(
             "candidates are drawn for queries that ask for tails; use them with reciprocals"
         )
+    if training.relation_weight and not training.reciprocals:
+        raise SettingsError("relations are asked for among reciprocal ones too; use reciprocals")
+    if training.relation_draws and not training.relation_weight:
+        raise SettingsError("relation-draws does nothing without a relation-weight; give one")
     if training.objective == "bce" and training.grouping == "triples":
         raise SettingsError(
             "bce must know all answers of a query, or it takes true ones for false; "

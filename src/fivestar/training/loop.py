@@ -36,6 +36,7 @@ from fivestar.training.objectives import OBJECTIVES, Loss
 from fivestar.training.precision import products_in, similarity_at
 from fivestar.training.queries import Batch, Queries
 from fivestar.training.regularizers import REGULARIZERS
+from fivestar.training.relation_question import RelationQuestion
 from fivestar.training.sampling import Negatives, SampledLoss, SampledStep, bernoulli_weights
 from fivestar.training.step import Step
 from fivestar.training.updates import Updates
@@ -77,6 +78,11 @@ class Trainer:
             raise SettingsError(
                 f"{settings.model.name} normalises over a batch, so a batch cannot be done in "
                 f"parts: give more memory or a batch of at most {self.budget.rows}"
+            )
+        if self.model.couples_rows and training.relation_weight:
+            raise SettingsError(
+                f"{settings.model.name} normalises over a batch of queries, which a second question "
+                "would change: train it with relation-weight 0"
             )
         self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
         relations = len(graph.relations)
@@ -144,6 +150,7 @@ class Trainer:
                     smoothing,
                     OBJECTIVES[name],
                     training.candidates,
+                    RelationQuestion(training.relation_weight, training.relation_draws),
                 )
                 rows = min(self.budget.rows, len(self.queries))
                 return Step(self.model, loss, rows, self.budget.pairs, self.similarity)
@@ -240,7 +247,9 @@ class Trainer:
     def _own_randomness(self) -> Iterator[None]:
         """What is random follows from seed, epoch and step, so no state of it is saved."""
         training = self.training
-        drawn = training.candidates or training.objective not in OBJECTIVES
+        drawn = (
+            training.candidates or training.relation_weight or training.objective not in OBJECTIVES
+        )
         if not drawn and not self.model.is_random:
             yield
             return

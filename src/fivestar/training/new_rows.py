@@ -11,11 +11,12 @@ from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.runs.settings import TrainingSettings
+from fivestar.training.gradients import gradient_of
 from fivestar.training.objectives import OBJECTIVES, Loss
 from fivestar.training.queries import Queries
 from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.riemannian import bring_back
-from fivestar.training.step import Step, gradient_of
+from fivestar.training.step import Step
 
 # Queries of one step.
 _BATCH = 512

@@ -21,6 +21,7 @@ from torch import Tensor
 from fivestar.models.similarity import TILE, Similarity
 from fivestar.training.candidates import NOT_DRAWN, Drawn
 from fivestar.training.regularizers import Regularizer
+from fivestar.training.relation_question import NOT_ASKED, RelationQuestion
 
 # Scores are taken times log₂ e, since powers of 2 are computed twice as fast as powers of e.
 _LOG2E = 1 / math.log(2)
@@ -201,3 +202,4 @@ class Loss:
     objective: Objective = OBJECTIVES["softmax"]
     # Entities drawn a step to stand for all that answer none of its queries; 0: all.
     candidates: int = 0
+    relation: RelationQuestion = NOT_ASKED

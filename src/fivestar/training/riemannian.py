@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fivestar.geometry.poincare_ball import inside, walk
 from fivestar.models.base import Model
-from fivestar.training.step import gradient_of
+from fivestar.training.gradients import gradient_of
 
 
 class RiemannianSGD(torch.optim.Optimizer):

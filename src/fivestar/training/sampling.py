@@ -13,10 +13,10 @@ from torch.nn.functional import logsigmoid, softplus
 from fivestar.graph.known_answers import query_keys
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.training.gradients import gradient_of
 from fivestar.training.head_side import asks_for_heads
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
-from fivestar.training.step import gradient_of
 
 # How often a drawn tail that is a known answer is drawn again.
 _TRIES = 10

@@ -8,6 +8,7 @@ from torch import Tensor
 from fivestar.models.base import Model
 from fivestar.models.similarity import Similarity
 from fivestar.training.candidates import Candidates, draw_candidates
+from fivestar.training.gradients import gradient_of
 from fivestar.training.head_side import HeadSide, asks_for_heads
 from fivestar.training.objectives import Loss, Shares, Whole, Workspace, log_partition
 from fivestar.training.queries import Batch
@@ -42,8 +43,10 @@ class Step:
         if self.loss.candidates:
             self._drawn = draw_candidates(batch.tails, self.loss.candidates, whole.entities)
         add = self._add_heads if asks_for_heads(self.model, batch) else self._add
-        parts = batch.parts(self.workspace.rows)
-        return torch.stack([add(part, whole) for part in parts]).sum()
+        values = [add(part, whole) for part in batch.parts(self.workspace.rows)]
+        if self.loss.relation.weight:
+            values.append(self.loss.relation.add(self.model, batch, self.pairs_at_once))
+        return torch.stack(values).sum()
 
     def _add_heads(self, batch: Batch, whole: Whole) -> Tensor:
         side = HeadSide(self.model, self.loss, self.similarity, self.workspace, self.pairs_at_once)
@@ -119,9 +122,3 @@ class Step:
             into.index_add_(0, tails, gradient_of(tail).add_(by_tail, alpha=shares.pair))
             values.append(penalty.detach())
         return torch.stack(values).sum()
-
-
-def gradient_of(tensor: Tensor) -> Tensor:
-    """Where the gradient of a tensor is, that is known to have one."""
-    assert tensor.grad is not None  # noqa: S101  (made by Step or by a backward pass)
-    return tensor.grad
