@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from tests.models.forms import FORMS, made
 from tests.training.test_step import CPU, facts
 
+from fivestar.runs.settings import TrainingSettings
 from fivestar.training import objectives
 from fivestar.training.candidates import Drawn, draw_candidates
 from fivestar.training.objectives import Loss, Workspace, log_partition
 from fivestar.training.queries import Queries
 from fivestar.training.step import Step
+from fivestar.training.updates import Updates
 
 
 @given(st.lists(st.integers(0, 19), min_size=1), st.integers(1, 30))
@@ -86,3 +88,28 @@ def test_loss_and_gradients_are_those_of_the_weighed_sum_written_out(form, monke
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-7)
+
+
+def test_only_rows_that_a_step_touches_are_moved_with_the_same_result():
+    """Adagrad row by row is Adagrad over the whole table, step after step."""
+    queries = Queries.of(facts(count=9, entities=60))
+    training = TrainingSettings(lr=0.3)
+    by_rows, whole = (made("complex", entities=60, relations=4) for _ in range(2))
+    updates = [Updates(model, training) for model in (by_rows, whole)]
+    steps = [Step(model, Loss(candidates=5), rows_at_once=4) for model in (by_rows, whole)]
+    for number in range(4):
+        batch = queries.batch(np.arange(number, number + 3), CPU)
+        for step in steps:
+            torch.manual_seed(number)
+            step.gradients(batch)
+        touched = steps[0].touched
+        assert set(batch.heads.tolist()) | set(batch.tails.tolist()) <= set(touched.tolist())
+        rest = torch.ones(60, dtype=torch.bool).index_fill(0, touched, False)
+        assert rest.sum() > 30
+        assert not steps[0].model.entities.grad[rest].any()
+        updates[0].apply(number, touched)
+        updates[1].apply(number)
+    for mine, theirs in zip(by_rows.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+    states = [u.optimizer.state[u.model.entities] for u in updates]
+    torch.testing.assert_close(states[0], states[1], rtol=1e-12, atol=1e-12)

@@ -81,8 +81,8 @@ class Trainer:
             )
         if self.model.couples_rows and training.relation_weight:
             raise SettingsError(
-                f"{settings.model.name} normalises over a batch of queries, which a second question "
-                "would change: train it with relation-weight 0"
+                f"{settings.model.name} normalises over a batch, and a second question changes that"
+                ": train it with relation-weight 0"
             )
         self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
         relations = len(graph.relations)
@@ -238,7 +238,8 @@ class Trainer:
                 "smaller lr or a larger reg"
                 + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
             )
-        self.updates.apply(progress.epoch + (progress.step + 0.5) / self.steps)
+        time_now = progress.epoch + (progress.step + 0.5) / self.steps
+        self.updates.apply(time_now, step.touched)
         progress.step += 1
         progress.triples += len(batch.tails)
         progress.loss += loss * len(batch.tails)

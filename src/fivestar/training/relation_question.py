@@ -52,9 +52,10 @@ def _add(
 ) -> Tensor:
     heads, true, tails = triples
     entities, relations = model.entities.detach(), model.relations.detach()
-    head, relation = entities[heads].requires_grad_(), relations[true].requires_grad_()
+    head = entities.index_select(0, heads).requires_grad_()
+    relation = relations.index_select(0, true).requires_grad_()
     others = relations[drawn].requires_grad_()
-    tail = model.candidate_part(entities)[tails].requires_grad_()
+    tail = model.candidate_part(entities).index_select(0, tails).requires_grad_()
     score = model.similarity.rows(model.transform(head, relation), tail)
     scores = model.similarity.rows(model.transform_by_each(head, others), tail[:, None])  # (T, K)
     # Where the true relation was drawn as well, it does not count twice.

@@ -127,6 +127,7 @@ class SampledStep:
         self.reg = reg
         self.triples_at_once = triples_at_once
         self.side_weights = side_weights
+        self.touched: Tensor | None = None  # not known
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from fivestar.errors import SettingsError
 from fivestar.models.base import Model
 from fivestar.runs.settings import TrainingSettings
+from fivestar.training.gradients import gradient_of
 from fivestar.training.riemannian import RiemannianSGD, bring_back
 
 
@@ -19,15 +21,36 @@ class Updates:
         self.training = training
         self.optimizer = _optimizer(model, training)
 
-    def apply(self, epochs_done: float) -> None:
-        """One update by the gradients in the tables."""
+    def apply(self, epochs_done: float, touched: Tensor | None = None) -> None:
+        """One update by the gradients in the tables.
+
+        `touched` are the entities whose gradients are not 0, if that is known. Adagrad leaves all
+        others as they are, so only these rows are moved: the same result without a pass over all.
+        """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.training, epochs_done)
         if self.training.clip:
             torch.nn.utils.clip_grad_norm_(self.tables, self.training.clip)
-        self.optimizer.step()
+        if touched is not None and self.training.optimizer == "adagrad":
+            self._adagrad(touched)
+        else:
+            self.optimizer.step()
         if self.training.optimizer != "riemannian-sgd":
             bring_back(self.model)
+
+    @torch.no_grad()
+    def _adagrad(self, touched: Tensor) -> None:
+        table = self.model.entities
+        gradient, table.grad = gradient_of(table), None
+        self.optimizer.step()  # all other tables
+        table.grad = gradient
+        state, group = self.optimizer.state[table], self.optimizer.param_groups[0]
+        slope = gradient.index_select(0, touched)
+        state["sum"].index_add_(0, touched, slope.square())
+        size = state["sum"].index_select(0, touched).sqrt_()
+        step = slope.div_(size.add_(group["eps"]))
+        table.index_add_(0, touched, step, alpha=-group["lr"])
+        state["step"] += 1
 
 
 def learning_rate(training: TrainingSettings, epochs_done: float) -> float:
