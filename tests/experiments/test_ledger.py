@@ -130,6 +130,7 @@ OTHER = {
         "reg": 0.7,
         "label_smoothing": 0.1,
         "average": 7,
+        "relation_weight": 0.7,
         "warmup": 1.0,
         "decay": "linear",
         "clip": 1.0,
@@ -148,6 +149,7 @@ OTHER = {
         "max_minutes": 7.0,
     },
     "of drawn candidates": {"candidates": 7},
+    "of drawn relations": {"relation_draws": 7},
     "of drawn tails": {
         "negatives": 7,
         "negatives_from": "unknown",
@@ -162,6 +164,7 @@ BASE = {
     "of distances": {"model": {"score": "distance"}},
     "of other models": {"model": {"name": "tucker"}},
     "of drawn candidates": {"training": {"objective": "softmax"}},
+    "of drawn relations": {"training": {"relation_weight": 0.7}},
     "of drawn tails": {"training": {"objective": "negative-sampling"}},
 }
 

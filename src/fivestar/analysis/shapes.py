@@ -12,6 +12,7 @@ may turn a line into a circle.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -23,6 +24,7 @@ from torch import Tensor
 from fivestar.analysis.relations import matrices, mobius_of, points
 from fivestar.errors import SettingsError
 from fivestar.geometry.moebius import apply, is_infinite
+from fivestar.runs.conversion import to_fivestar
 from fivestar.runs.run import Run
 
 # Fewer heads than these make no shape.
@@ -163,3 +165,14 @@ def roundness(z: Tensor) -> tuple[Tensor, Tensor]:
     angles = around.angle().sort(dim=0).values
     closing = angles[:1] + 2 * math.pi - angles[-1:]
     return rough, torch.cat([angles.diff(dim=0), closing]).amax(dim=0)
+
+
+def clearest_of(
+    runs: Iterable[tuple[str, Run]], criterion: Criterion
+) -> list[tuple[str, Run, Example]]:
+    """The clearest examples of runs by name; other models as the 5★E that they are."""
+    found = []
+    for name, run in runs:
+        same = run if run.settings.model.name == "fivestar" else to_fivestar(run)
+        found += [(name, same, example) for example in shapes(same, criterion).examples]
+    return found

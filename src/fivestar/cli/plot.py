@@ -106,19 +106,11 @@ def shapes(
     """Draw the clearest lines and circles, and what a relation makes of them."""
 
     def examples() -> list[tuple[str, Run, Any]]:
-        from fivestar.analysis.shapes import Criterion  # noqa: PLC0415  (slow to import)
-        from fivestar.analysis.shapes import shapes as look  # noqa: PLC0415
-        from fivestar.runs.conversion import to_fivestar  # noqa: PLC0415
+        from fivestar.analysis.shapes import Criterion, clearest_of  # noqa: PLC0415  (slow)
         from fivestar.runs.run import load_run  # noqa: PLC0415
 
-        found: list[tuple[str, Run, Any]] = []
-        criterion = Criterion(widest, roughest)
-        for place in runs:
-            loaded = load_run(place)
-            name = loaded.settings.model.name
-            loaded = loaded if name == "fivestar" else to_fivestar(loaded)
-            found += [(place.name, loaded, each) for each in look(loaded, criterion).examples]
-        return found
+        named = ((place.name, load_run(place)) for place in runs)
+        return clearest_of(named, Criterion(widest, roughest))
 
     _draw(out, "points", "shapes", examples)
 

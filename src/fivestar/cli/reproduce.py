@@ -12,6 +12,7 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 
 from fivestar.cli import reproduce_tables as tables
+from fivestar.cli.reproduce_figures import FIGURES, add_figure
 from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
 
@@ -55,6 +56,8 @@ def listed(context: typer.Context) -> None:
     for name in _TABLES:
         found = published_table(name)
         table.add_row(name, f"{found.title}; {found.takes}")
+    for name, explained in FIGURES.items():
+        table.add_row(name, f"{explained.removeprefix('Draw ').rstrip('.')}: trains first")
     for name, what in _SMALL.items():
         table.add_row(name, what)
     screen.print(table)
@@ -101,6 +104,8 @@ def _add_table(name: str, explained: str) -> None:
 
 for _name, _explained in _TABLES.items():
     _add_table(_name, _explained)
+for _name, _explained in FIGURES.items():
+    add_figure(app, _name, _explained)
 app.command("compare", epilog="Example: fivestar reproduce compare fivestar complex")(
     tables.compare
 )

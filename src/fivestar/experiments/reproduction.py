@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
-from fivestar.errors import Diverged, NonFiniteScore, Paused
+from fivestar.errors import Diverged, NonFiniteScore, OutputError, Paused
 from fivestar.experiments.ledger import Entry, record, recorded, settings_hash
 from fivestar.experiments.recipes import recipe
 from fivestar.file_lock import if_free
@@ -129,6 +129,29 @@ def reproduce(
         watcher.ended(job, entry)
         outcome.done.append(entry)
     return outcome
+
+
+def train_all(
+    jobs: Sequence[Job], runs: Path, read: GraphReader, watcher: Watcher, minutes: float = 0
+) -> list[Path] | None:
+    """The folders of the jobs, all trained; none if the time was over first.
+
+    Nothing is ranked on test.
+    """
+    ends = time.monotonic() + 60 * minutes if minutes else None
+    for number, job in enumerate(jobs, start=1):
+        folder = job.folder(runs)
+        with _alone_in(folder) as mine:
+            if not mine:
+                raise OutputError(f"{folder}: another process trains here; wait until it has ended")
+            if (folder / MANIFEST).is_file():
+                continue
+            on_epoch, on_step = watcher.begins(job, number, len(jobs))
+            try:
+                _trained(job, runs, read, on_epoch, _until(ends, on_step))
+            except Paused:
+                return None
+    return [job.folder(runs) for job in jobs]
 
 
 def _alone_in(folder: Path) -> AbstractContextManager[bool]:

@@ -1,0 +1,136 @@
+"""The paper's pictures of trained models: which runs each needs, and how it is drawn of them.
+
+The settings of the runs are data, in `recipes/figures/GRAPH-MODEL.toml`. A picture looks at what a
+model has learned; none looks at test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fivestar.analysis.shapes import Criterion, clearest_of
+from fivestar.experiments.reproduction import Job
+from fivestar.runs.run import load_run
+from fivestar.runs.settings import read_settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SETTINGS = Path(__file__).parent / "recipes" / "figures"
+_TYPES = (
+    "/tv/tv_program",
+    "/film/film",
+    "/music/instrument",
+    "/organization/endowed_organization",
+    "/location/statistical_region",
+    "/music/group_member",
+)
+
+
+@dataclass(frozen=True)
+class TrainedFigure:
+    """A picture of trained models."""
+
+    title: str
+    graph: str
+    models: tuple[str, ...]
+    draw: Callable[[Sequence[Path]], Figure]
+
+    def jobs(self, changes: dict[str, dict[str, Any]]) -> list[Job]:
+        """The runs that it needs, with some settings changed."""
+        files = (_SETTINGS / f"{self.graph}-{model}.toml" for model in self.models)
+        return [Job(self.graph, read_settings(file, changes)) for file in files]
+
+
+def _grid(folders: Sequence[Path]) -> Figure:
+    from fivestar.analysis.plots.maps import grids  # noqa: PLC0415  (needs an extra)
+
+    return grids(load_run(folders[0]), ["_has_part", "_part_of", "_hypernym", "_hyponym"])
+
+
+def _flow(*relations: str) -> Callable[[Sequence[Path]], Figure]:
+    def draw(folders: Sequence[Path]) -> Figure:
+        from fivestar.analysis.plots.maps import flows  # noqa: PLC0415  (needs an extra)
+
+        return flows(load_run(folders[0]), relations)
+
+    return draw
+
+
+def _entities(relation: str) -> Callable[[Sequence[Path]], Figure]:
+    def draw(folders: Sequence[Path]) -> Figure:
+        from fivestar.analysis.plots.points import entities  # noqa: PLC0415  (needs an extra)
+
+        return entities(load_run(folders[0]), relation)
+
+    return draw
+
+
+def _epochs(folders: Sequence[Path]) -> Figure:
+    from fivestar.analysis.plots.maps import epochs  # noqa: PLC0415  (needs an extra)
+
+    kept = load_run(folders[0]).settings.training.snapshot_epochs
+    return epochs({epoch: load_run(folders[0], epoch) for epoch in kept}, "_has_part")
+
+
+def _shapes(folders: Sequence[Path]) -> Figure:
+    from fivestar.analysis.plots.points import shapes  # noqa: PLC0415  (needs an extra)
+
+    # Looser than `fivestar shapes`: with its criterion no line becomes a circle.
+    loose = Criterion(widest=0.35, roughest=0.35)
+    runs = map(load_run, folders)
+    return shapes(clearest_of(((run.settings.model.name, run) for run in runs), loose))
+
+
+def _clusters(folders: Sequence[Path]) -> Figure:
+    from fivestar.analysis.clustering import (  # noqa: PLC0415  (needs an extra)
+        clustering,
+        entity_map,
+        typed_entities,
+    )
+    from fivestar.analysis.plots.points import clusters  # noqa: PLC0415
+
+    maps, captions = {}, {}
+    for run in map(load_run, folders):
+        name, typed = run.settings.model.name, typed_entities(run.graph, _TYPES)
+        found = clustering(run, typed)
+        maps[name] = (entity_map(run, typed), typed)
+        captions[name] = f"silhouette {found.silhouette:.3f}, purity {found.purity:.2f}"
+    return clusters(maps, captions)
+
+
+_ONE = ("fivestar",)
+FIGURES = {
+    "figure-grid": TrainedFigure("a grid moved by four relations of WN18", "wn18", _ONE, _grid),
+    "figure-flow-hypernym": TrainedFigure(
+        "the flows of hypernym and hyponym", "wn18", _ONE, _flow("_hypernym", "_hyponym")
+    ),
+    "figure-flow-has-part": TrainedFigure(
+        "the flows of has part and part of", "wn18", _ONE, _flow("_has_part", "_part_of")
+    ),
+    "figure-entities-hypernym": TrainedFigure(
+        "heads, moved heads and tails of hypernym", "wn18", _ONE, _entities("_hypernym")
+    ),
+    "figure-entities-derivationally": TrainedFigure(
+        "the same of derivationally related form",
+        "wn18",
+        _ONE,
+        _entities("_derivationally_related_form"),
+    ),
+    "figure-epochs": TrainedFigure("a grid moved by has part, by epoch", "wn18", _ONE, _epochs),
+    "figure-shapes": TrainedFigure(
+        "lines and circles, and what relations make of them",
+        "nell-995-h100",
+        ("fivestar", "complex", "rotate"),
+        _shapes,
+    ),
+    "figure-clusters": TrainedFigure(
+        "entities of six types, placed by three models",
+        "fb15k-237",
+        ("complex", "quate", "fivestar"),
+        _clusters,
+    ),
+}
