@@ -26,9 +26,10 @@ check: $(VENV)/.installed-dev  ## lint, format, types and layers
 bench: $(VENV)/.installed-dev  ## measure, side by side with others
 	$(BIN)/python benchmarks/ingest.py
 
-results: $(VENV)/.installed  ## make docs/results.md and docs/models.md anew, from results/ledger.jsonl
+results: $(VENV)/.installed  ## make the pages of results anew, from results/*.jsonl
 	$(BIN)/fivestar reproduce results --ledger results/ledger.jsonl --out docs/results.md
 	$(BIN)/python experiments/models/table.py
+	$(BIN)/python experiments/recipes/table.py
 
 web: node web/node_modules/.installed  ## build the page (needs Node.js 18+)
 	npm run --prefix web --silent check
