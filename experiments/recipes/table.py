@@ -10,10 +10,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from fivestar.runs.settings import TrainingSettings
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-# Told elsewhere in a table, or the same in all lines.
-_NOT_TOLD = {"name", "dim", "epochs", "evaluate_every", "patience", "score", "norm", "epsilon"}
+# Told elsewhere on the page, or the same in all lines.
+_NOT_TOLD = {"name", "dim", "epochs", "evaluate_every", "patience", "precision"}
+_NOT_TOLD |= {"score", "norm", "epsilon", "start"}
+# Told even where they are as in settings.py.
+_TOLD = ("lr", "regularizer", "reg")
 
 
 def main() -> None:
@@ -40,16 +45,17 @@ def _section(key: tuple[str, str, int], lines: list[dict[str, Any]]) -> str:
         "|---|---|---|---|---|",
     ]
     for line in lines:
+        values = line["settings_values"]
+        usual = {name: TrainingSettings.model_fields[name].default for name in _TOLD}
         settings = [
             f"{name.replace('_', '-')} {value}"
-            for section in line["settings_values"].values()
-            for name, value in section.items()
+            for name, value in (values["model"] | usual | values["training"]).items()
             if name not in _NOT_TOLD
         ]
         settings += [f"seed {line['seed']}"] if line["seed"] else []
         epochs = f"{line['best_epoch']} of {line['curve'][-1][0]}"
         figures = (f"{line[name]:.4f}".lstrip("0") for name in ("valid_mrr", "valid_hits@10"))
-        cells = [", ".join(settings) or "defaults", epochs, *figures, f"{line['minutes']:.1f}"]
+        cells = [", ".join(settings), epochs, *figures, f"{line['minutes']:.1f}"]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
