@@ -48,7 +48,7 @@ def test_reproduce_lists_everything_that_can_be_reproduced():
     for command in reproduce.app.registered_commands:
         assert command.name in result.stdout
     assert {c.name for c in reproduce.app.registered_commands} >= set(table_names())
-    assert "hours" in result.stdout
+    assert "estimated" in result.stdout
 
 
 def test_a_table_from_nothing_to_a_page(place):
