@@ -94,7 +94,9 @@ def test_every_model_of_a_table_has_settings_on_every_graph(name):
             settings = recipe(graph, model, {"model": {"dim": 7}, "training": {"seed": 3}})
             assert (settings.model.name, settings.model.dim) == (model, 7)
             assert settings.training.seed == 3
-            assert settings.training.patience > 0, "validation says when to stop"
+            training = settings.training
+            assert training.evaluate_every, "validation chooses the epoch"
+            assert training.patience or training.epochs <= 50, "it stops by itself"
 
 
 def test_the_nell_graphs_share_their_settings():
@@ -176,6 +178,15 @@ def test_a_comparison_needs_the_same_questions_and_all_ranks(tmp_path):
     (found,) = comparisons([first, second, without], tmp_path, "fivestar", "complex")
     assert found.difference is None
     assert found.verdict == "ranks not kept"
+
+
+def test_settings_whose_ranks_were_kept_are_compared_before_others(tmp_path):
+    ranks, triples = np.arange(1, 21), Triples(*np.full((3, 10), 1))
+    ledger = [kept(tmp_path, model, 0, ranks, triples) for model in ("fivestar", "complex")]
+    better = entry(model="complex", reg=0.3, valid=0.9)
+    (found,) = comparisons([*ledger, better], tmp_path, "fivestar", "complex")
+    assert found.cells[1].entries == (ledger[1],)
+    assert found.difference.mrr == 0
 
 
 def test_the_page_of_results_is_what_the_ledger_gives():

@@ -19,7 +19,10 @@ from fivestar.experiments.tables import Cell, cell_of
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models on a graph at a dimension, each with the settings that won on validation."""
+    """Two models on a graph at a dimension, each with its best settings on validation.
+
+    Of those whose ranks were kept: without ranks there is nothing to compare.
+    """
 
     data: str
     dim: int
@@ -79,12 +82,19 @@ def comparisons(
     places = sorted({(e.data, e.dim) for e in ledger if not asked or e.data in asked})
     found = []
     for data, dim in places:
-        cells = cell_of(ledger, data, first, dim), cell_of(ledger, data, second, dim)
+        cells = _cell(ledger, data, first, dim), _cell(ledger, data, second, dim)
         if cells[0] is not None and cells[1] is not None:
             pair = (cells[0], cells[1])
             gap = _difference(pair, folder)
             found.append(Comparison(data, dim, (first, second), pair, gap))
     return found
+
+
+def _cell(ledger: Sequence[Entry], data: str, model: str, dim: int) -> Cell | None:
+    """The winner on validation of the settings whose ranks were kept, or of all if none were."""
+    lost = {(e.data, e.settings) for e in ledger if e.ranks is None}
+    kept = [e for e in ledger if (e.data, e.settings) not in lost]
+    return cell_of(kept, data, model, dim) or cell_of(ledger, data, model, dim)
 
 
 def _difference(cells: tuple[Cell, Cell], folder: Path) -> Difference | None:
