@@ -56,8 +56,9 @@ def _compared(tables: Sequence[FilledTable], ledger: Sequence[Entry], folder: Pa
 ## Is 5★E better?
 
 Test MRR against each other model at the same dimension, both with the settings that won on
-validation (of those whose ranks were kept). The interval and the p-value are a bootstrap in pairs: test triples are drawn, the same
-for both models, and runs of each. For any two: `fivestar reproduce compare fivestar complex`."""
+validation (of those whose ranks were kept). The interval and the p-value are a bootstrap in pairs:
+test triples are drawn, the same for both models, and runs of each. For any two:
+`fivestar reproduce compare fivestar complex`."""
     if not rows:
         return f"{text}\n\nNo run yet of two models whose ranks were kept."
     return f"{text}\n\n{markdown_table([list(HEADS), *rows])}"
