@@ -263,6 +263,12 @@ def test_the_result_is_the_mean_of_the_last_epochs(graph, tmp_path):
         torch.testing.assert_close(table, mean)
 
 
+def test_drawing_relations_changes_the_second_question(graph):
+    every = fivestar.train(graph, small(relation_weight=1.0))
+    some = fivestar.train(graph, small(relation_weight=1.0, relation_draws=1))
+    assert not same(tables(every), tables(some))
+
+
 def test_validation_looks_at_the_mean_and_training_goes_on_without_it(graph):
     averaged = fivestar.train(graph, small(evaluate_every=1, average=4))
     plain = fivestar.train(graph, small(evaluate_every=1))
