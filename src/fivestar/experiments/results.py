@@ -57,9 +57,9 @@ def _compared(tables: Sequence[FilledTable], ledger: Sequence[Entry], folder: Pa
 
 Test MRR against each other model at the same dimension, both with the settings that won on
 validation (of those whose ranks were kept). The interval and the p-value are a bootstrap in pairs:
-test triples are drawn, the same for both models, and runs of each. It knows nothing of how long the
-settings of each were searched for; 5★E was tried more often ([recipes.md](recipes.md)). For any two:
-`fivestar reproduce compare fivestar complex`."""
+test triples are drawn, the same for both models, and runs of each. It knows nothing of how long
+the settings of each were searched for; 5★E was tried more often ([recipes.md](recipes.md)). For any
+two: `fivestar reproduce compare fivestar complex`."""
     if not rows:
         return f"{text}\n\nNo run yet of two models whose ranks were kept."
     return f"{text}\n\n{markdown_table([list(HEADS), *rows])}"
