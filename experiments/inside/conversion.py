@@ -39,7 +39,7 @@ def trained(graph: fivestar.KnowledgeGraph, source: str, *, reciprocals: bool) -
         "reciprocals": reciprocals,
     }
     model = {"name": source.split(maxsplit=1)[0], "dim": 50, **SOURCES[source]}
-    return fivestar.train(graph, {"model": model, "training": training})
+    return fivestar.train(graph, {"defaults": 1, "model": model, "training": training})
 
 
 @torch.no_grad()

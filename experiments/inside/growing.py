@@ -70,7 +70,7 @@ def main() -> None:
             "seed": arguments.seed,
             "threads": arguments.threads,
         }
-        return {"model": model, "training": training}
+        return {"defaults": 1, "model": model, "training": training}
 
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first"

@@ -39,7 +39,7 @@ def train(arguments: argparse.Namespace, model: dict[str, Any], minutes: float, 
         "max_minutes": minutes,
         "seed": arguments.seed,
     }
-    settings = {"model": {"dim": arguments.dim, **model}, "training": training}
+    settings = {"defaults": 1, "model": {"dim": arguments.dim, **model}, "training": training}
     return fivestar.train(fivestar.read_graph(arguments.graph), settings, **more)
 
 

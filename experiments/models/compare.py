@@ -36,6 +36,7 @@ def candidates(model: str, arguments: argparse.Namespace) -> dict[str, Settings]
                 "threads": arguments.threads,
             }
             values = {
+                "defaults": 1,
                 "model": {"name": model, "dim": arguments.dim} | recipe.get("model", {}),
                 "training": protocol | recipe.get("training", {}),
             }

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 # Told elsewhere on the page, or the same in all lines.
 _NOT_TOLD = {"name", "dim", "epochs", "evaluate_every", "patience", "precision"}
-_NOT_TOLD |= {"score", "norm", "epsilon", "start"}
+_NOT_TOLD |= {"score", "norm", "epsilon", "init", "start"}
 # Told even where they are as in settings.py.
 _TOLD = ("lr", "regularizer", "reg")
 

@@ -110,7 +110,7 @@ OTHER = {
         "denominator": "phase",
         "pairing": "bilinear",
         "score": "distance",
-        "start": "small",
+        "init": "small",
         "epsilon": 1e-3,
     },
     "of distances": {"norm": "l1"},

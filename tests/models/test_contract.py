@@ -216,15 +216,26 @@ def test_the_moebius_form_does_not_change_when_its_matrix_is_scaled(size, turn):
     torch.testing.assert_close(model.query(heads, relations), before, rtol=1e-5, atol=1e-7)
 
 
-def test_the_identity_start_is_close_to_the_identity_and_the_small_start_is_small():
+def test_each_init_gives_the_maps_it_is_named_after():
     generator = torch.Generator().manual_seed(0)
-    near = make_model("fivestar", 5, 2, 3)
+    near = make_model("fivestar", 5, 2, 3, init="identity")
     near.start(generator)
     heads, relations = torch.arange(2), torch.arange(2)
     assert (near.query(heads, relations) - near.entities[:2]).abs().max() < 0.01
-    small = make_model("fivestar", 5, 2, 3, start="small")
+    small = make_model("fivestar", 5, 2, 3, init="small")
     small.start(generator)
     assert small.relations.abs().max() < 0.01
+    turned = make_model("fivestar", 200, 2, 100).requires_grad_(False)
+    turned.start(generator)
+    heads, relations = torch.arange(200), torch.zeros(200, dtype=torch.int64)
+    moved, before = (
+        turned.point_sizes(x) for x in (turned.query(heads, relations), turned.entities)
+    )
+    # Rotations keep sizes (b moves a point by about its own size, so the mean square doubles) ...
+    assert float(moved.mean()) == pytest.approx(2 * float(before.mean()), rel=0.1)
+    # ... and a head is no better a tail of its own than any other entity is.
+    own = turned.score(heads, relations, heads)
+    assert abs(own.mean()) < 3 * own.std() / len(own) ** 0.5 + 0.1 * before.sum(dim=1).mean()
 
 
 def test_parameters_are_2d_an_entity_and_8d_a_relation():

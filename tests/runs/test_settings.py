@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fivestar.cli.train import train as train_command
 from fivestar.errors import SettingsError
 from fivestar.models.registry import MODELS
-from fivestar.runs.published import published_source, published_training
+from fivestar.runs.defaults import published_source, published_training
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_settings
 
 
@@ -33,8 +33,8 @@ def test_settings_are_the_same_after_a_round_trip(tmp_path, dim, lr, denominator
 
 def test_defaults_that_depend_on_others_are_filled_in():
     assert make_settings({}).model.denominator == "mobius"
-    assert make_settings({}).model.start == "identity"
-    assert make_settings({"model": {"denominator": "phase"}}).model.start == "small"
+    assert make_settings({}).model.init == "rotation"
+    assert make_settings({"model": {"denominator": "phase"}}).model.init == "small"
     assert make_settings({"model": {"name": "complex"}}).model.denominator is None
 
 

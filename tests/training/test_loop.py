@@ -92,7 +92,7 @@ def test_every_setting_of_training_changes_the_result(graph, change):
         {"denominator": "none"},
         {"pairing": "bilinear"},
         {"score": "distance"},
-        {"start": "small"},
+        {"init": "small"},
         {"epsilon": 1e-2},
     ],
     ids=str,

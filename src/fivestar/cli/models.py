@@ -64,7 +64,7 @@ def _word(value: Any) -> str:
 
 
 def _described(name: str, kind: Any) -> dict[str, Any]:
-    from fivestar.runs.published import published_source, published_training  # noqa: PLC0415
+    from fivestar.runs.defaults import published_source, published_training  # noqa: PLC0415
 
     text = inspect.getdoc(kind) or ""
     formula, _, more = text.partition("\n\n")

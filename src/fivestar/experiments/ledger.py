@@ -21,9 +21,10 @@ from fivestar.errors import DamagedLedger, OutputError, SettingsError
 from fivestar.evaluation.report import evaluate
 from fivestar.experiments.kept_ranks import save_ranks
 from fivestar.file_lock import alone
+from fivestar.runs.defaults import baseline
 from fivestar.runs.provenance import provenance
 from fivestar.runs.run import Run
-from fivestar.runs.settings import ModelSettings, Settings, TrainingSettings
+from fivestar.runs.settings import Settings, make_settings
 from fivestar.version import __version__
 
 FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
@@ -121,21 +122,29 @@ class Entry(_Line):
 
 
 def learned_settings(settings: Settings) -> dict[str, dict[str, Any]]:
-    """What decides what is learned, without what is as in settings.py by default.
+    """Return what decides what is learned, without values that equal the frozen baseline.
 
-    Leaving out the defaults keeps a hash the same when fivestar learns a new setting.
+    Counting from defaults that never change keeps the hash of the same settings the same, whatever
+    the defaults of the day are.
     """
     resolved = settings.resolved()
+    frozen = baseline()
     sections: dict[str, BaseModel] = {"model": resolved.model, "training": resolved.training}
-    kinds: dict[str, type[BaseModel]] = {"model": ModelSettings, "training": TrainingSettings}
     return {
         section: {
-            name: value
+            frozen["names"].get(name, name): value
             for name, value in values.model_dump(mode="json").items()
-            if name not in NOT_LEARNED and value != kinds[section].model_fields[name].default
+            if name not in NOT_LEARNED and value != frozen[section].get(name)
         }
         for section, values in sections.items()
     }
+
+
+def settings_of(entry: Entry) -> Settings:
+    """Return the settings that a line was trained with, every value filled in."""
+    model = {"name": entry.model, "dim": entry.dim, **entry.settings_values["model"]}
+    training = {**baseline()["training"], **entry.settings_values["training"], "seed": entry.seed}
+    return make_settings({"model": model, "training": training}, entry.experiment)
 
 
 def settings_hash(settings: Settings) -> str:

@@ -111,7 +111,9 @@ def path_beside_loop(
         by_seed = []
         for seed in seeds:
             training = {**TRAINING, "epochs": epochs, "seed": seed}
-            run = train(graph, {"model": {**model, "dim": dim}, "training": training})
+            run = train(
+                graph, {"defaults": 1, "model": {**model, "dim": dim}, "training": training}
+            )
             by_seed.append(ranks(run, facts))
             if on_trained is not None:
                 on_trained()

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fivestar.runs.defaults import CURRENT
 from fivestar.runs.settings import Settings, make_settings, read_settings
 
 _FOLDER = Path(__file__).with_name("recipes")
@@ -38,9 +39,11 @@ def recipe(
     merged: Values = {"model": {"name": model}, "training": {}}
     for layer in layers:
         for section, values in layer.items():
-            merged[section] |= {name.replace("-", "_"): value for name, value in values.items()}
-    return make_settings(merged, str(file or f"{model} on {graph}"))
+            if section in merged:
+                merged[section] |= {name.replace("-", "_"): value for name, value in values.items()}
+    version = _values(file or _FOLDER / "protocol.toml").get("defaults", CURRENT)
+    return make_settings({**merged, "defaults": version}, str(file or f"{model} on {graph}"))
 
 
-def _values(file: Path) -> Values:
+def _values(file: Path) -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -43,7 +43,8 @@ def _chain(shape: Shape, relation: int, first: int, nodes: int) -> list[Numbers]
 
 
 # One complex number an entity: its embedding is a point of the plane.
-_SETTINGS: dict[str, dict[str, Any]] = {
+_SETTINGS: dict[str, Any] = {
+    "defaults": 1,
     "model": {"name": "fivestar", "dim": 1, "score": "distance"},
     "training": {
         "objective": "softmax",

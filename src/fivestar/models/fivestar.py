@@ -11,6 +11,7 @@ inversion and reflection (the last two together).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ Denominator = Literal["mobius", "phase", "none"]
 Pairing = Literal["hermitian", "bilinear"]
 Score = Literal["inner", "distance"]
 Norm = Literal["l1", "l2", "modulus"]
-Start = Literal["small", "identity"]
+Init = Literal["rotation", "identity", "small"]
 
 _EPSILON = 1e-6
 _DISTANCES: dict[str, type[Similarity]] = {
@@ -65,7 +66,7 @@ class FiveStarE(Model):
         pairing: Pairing = "hermitian",
         score: Score = "inner",
         norm: Norm = "l2",
-        start: Start = "identity",
+        init: Init = "rotation",
         epsilon: float = _EPSILON,
     ) -> None:
         similarity = InnerProduct() if score == "inner" else _DISTANCES[norm]()
@@ -73,15 +74,15 @@ class FiveStarE(Model):
         self.dim = dim
         self.denominator = denominator
         self.pairing = pairing
-        self.start_form = start
+        self.init = init
         self.epsilon = epsilon
 
     @classmethod
     def options(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """The phase form begins small: at the identity its regulariser has too much to undo."""
         found = super().options(given)
-        if found["denominator"] == "phase" and "start" not in given:
-            found["start"] = "small"
+        if found["denominator"] == "phase" and "init" not in given:
+            found["init"] = "small"
         if found["score"] == "inner" and found["norm"] != "l2":
             raise SettingsError("norm is that of the distance; use score distance with it")
         if found["denominator"] != "mobius" and found["epsilon"] != _EPSILON:
@@ -89,13 +90,23 @@ class FiveStarE(Model):
         return found
 
     def start(self, generator: torch.Generator) -> None:
-        """Normal × 1e-3; with the `identity` start the maps are close to z ↦ z."""
+        """Normal × 1e-3; `identity` and `rotation` add a map of modulus 1 that fixes 0 and ∞.
+
+        Near the identity score(h, r, h) ≈ |h|², so a head outranks every other tail. Under
+        rotations by independent random angles that score has mean 0.
+        """
         super().start(generator)
-        if self.start_form == "identity":
-            with torch.no_grad():
-                a, _, _, d = self.matrix(self.relations)
+        with torch.no_grad():
+            a, _, _, d = self.matrix(self.relations)
+            if self.init == "identity":
                 a.real.add_(1)
                 d.real.add_(1)
+            elif self.init == "rotation":
+                angle = torch.empty_like(a.real).uniform_(0, 2 * math.pi, generator=generator)
+                a.real.copy_(angle.cos())
+                a.imag.copy_(angle.sin())
+                d.real.fill_(1)
+                d.imag.zero_()
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """(a h + b)/(c h + d), conjugated for the bilinear pairing."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fivestar.errors import SettingsError
-from fivestar.runs.published import published_training
+from fivestar.runs.defaults import CURRENT, published_training, renamed, with_defaults_of
 from fivestar.runs.sizes import bytes_of
 from fivestar.spelling import nearest
 
@@ -54,8 +54,9 @@ class ModelSettings(_Section):
     norm: Literal["l1", "l2", "modulus"] | None = Field(
         None, description="Which distance: of reals, or the sum of complex moduli."
     )
-    start: Literal["small", "identity"] | None = Field(
-        None, description="5★E: where training begins. (default: identity; small for phase)"
+    init: Literal["rotation", "identity", "small"] | None = Field(
+        None,
+        description="5★E: initialization of the maps. (default: rotation; small for phase)",
     )
     epsilon: float | None = Field(
         None, gt=0, description="5★E: how far the pole is softened. (default: 1e-6)"
@@ -246,17 +247,23 @@ def _check_training(training: TrainingSettings) -> None:
 
 
 def make_settings(values: Mapping[str, Any], where: str = "settings") -> Settings:
-    """Settings of nested mappings; keys may have dashes or underscores."""
-    _check_keys(values, Settings, where)
-    sections = {}
-    for name, section in values.items():
+    """Settings of nested mappings; keys may have dashes or underscores.
+
+    With `defaults = 1` beside the sections, omitted values are those of that version.
+    """
+    given = dict(values)
+    version = given.pop("defaults", CURRENT)
+    _check_keys(given, Settings, where)
+    sections: dict[str, Any] = {}
+    for name, section in given.items():
         kind = Settings.model_fields[name].annotation
         if not isinstance(section, Mapping):
             raise SettingsError(f"{where}: [{name}] must be a section of settings")
-        _check_keys(section, kind, f"{where}, [{name}]")
-        sections[name] = {str(key).replace("-", "_"): value for key, value in section.items()}
+        spelled = {str(key).replace("-", "_"): value for key, value in section.items()}
+        sections[name] = renamed(spelled) if name == "model" else spelled
+        _check_keys(sections[name], kind, f"{where}, [{name}]")
     try:
-        return Settings(**sections).resolved()
+        return Settings(**with_defaults_of(version, sections)).resolved()
     except ValidationError as error:
         problems = [
             f"{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']}"

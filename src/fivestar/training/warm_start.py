@@ -66,7 +66,7 @@ def _check(settings: Settings, before: Settings, folder: Path) -> None:
     wanted["reciprocals"] = settings.training.reciprocals
     had["reciprocals"] = before.training.reciprocals
     # Where training would have begun is of no interest any more.
-    other = [key for key in wanted if wanted[key] != had[key] and key != "start"]
+    other = [key for key in wanted if wanted[key] != had[key] and key != "init"]
     if other:
         key = other[0]
         raise SettingsError(
