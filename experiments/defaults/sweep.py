@@ -2,9 +2,9 @@
 
     python experiments/defaults/sweep.py experiments/defaults/fivestar.toml --processes 2
 
-Each finished trial is one line of results/defaults.jsonl; trials that are already there are skipped,
-so the command resumes after a kill. Only validation is used to choose; test is never ranked. Each
-process uses one thread.
+Each finished trial is one line of results/defaults.jsonl. Trials that are already there are
+skipped, so the command resumes after a kill. Only validation is used to choose; test is never
+ranked. Each process uses one thread.
 """
 
 from __future__ import annotations
