@@ -11,7 +11,9 @@ def figures(mrr):
 
 
 def entry(data="wn18rr", model="fivestar", dim=100, seed=0, reg=0.1, valid=0.4, test=0.3, **more):
-    settings = make_settings({"model": {"name": model, "dim": dim}, "training": {"reg": reg}})
+    settings = make_settings(
+        {"defaults": 1, "model": {"name": model, "dim": dim}, "training": {"reg": reg}}
+    )
     line = {
         "experiment": "made up",
         "model": model,

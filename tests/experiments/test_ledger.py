@@ -174,7 +174,7 @@ BASE = {
 )
 def test_the_hash_ignores_what_does_not_change_what_is_learned_and_nothing_else(kind, name):
     section = "training" if kind == "training" or kind.startswith("of drawn") else "model"
-    base = BASE[kind]
+    base = {"defaults": 1, **BASE[kind]}
     changed = {**base, section: {**base.get(section, {}), name: OTHER[kind][name]}}
     same = settings_hash(make_settings(base)) == settings_hash(make_settings(changed))
     assert same == (name in NOT_LEARNED)
@@ -187,7 +187,7 @@ def test_every_setting_is_in_the_test_of_the_hash():
 
 def test_the_hash_does_not_tell_a_default_from_the_same_value_given():
     assert settings_hash(make_settings({})) == settings_hash(
-        make_settings({"model": {"pairing": "hermitian"}, "training": {"lr": 0.1}})
+        make_settings({"model": {"pairing": "hermitian"}, "training": {"lr": 0.3}})
     )
 
 
@@ -210,10 +210,13 @@ def test_test_is_ranked_once_for_settings_and_seed(run, tmp_path, monkeypatch):
     assert first.test.mrr_pessimistic <= first.test.mrr <= first.test.mrr_optimistic
     assert record(run, path, "another test") == (first, False)
     other_threads = make_settings({**QUICK, "training": {**QUICK["training"], "memory": "1GiB"}})
+    other_threads = other_threads.for_graph(run.graph)
     again = fivestar.Run(run.graph, other_threads, run.model, run.metrics)
     assert record(again, path, "again") == (first, False)
     assert len(looks) == 1
-    other_seed = make_settings({**QUICK, "training": {**QUICK["training"], "seed": 1}})
+    other_seed = make_settings({**QUICK, "training": {**QUICK["training"], "seed": 1}}).for_graph(
+        run.graph
+    )
     second, is_new = record(
         fivestar.Run(run.graph, other_seed, run.model, run.metrics), path, "seed 1"
     )

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from fivestar.cli.train import train as train_command
 from fivestar.errors import SettingsError
 from fivestar.models.registry import MODELS
-from fivestar.runs.defaults import published_source, published_training
+from fivestar.runs.defaults import (
+    default_training,
+    defaults_for,
+    published_training,
+    source,
+)
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_settings
+from tests.graphs import people_graph
 
 
 @given(
@@ -95,19 +101,48 @@ def test_every_setting_is_a_flag():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_has_a_published_way_of_training(name):
-    assert published_source(name)
+def test_every_model_has_a_published_recipe(name):
+    assert source(name, "published.toml")
     recipe = published_training(name)
-    training = make_settings({"model": {"name": name}}).training.model_dump()
+    values = {"recipe": "published", "model": {"name": name}}
+    training = make_settings(values).training.model_dump()
     assert {key: training[key] for key in recipe} == recipe
+    with pytest.raises(SettingsError, match="there are default and published"):
+        make_settings({"recipe": "secret"})
 
 
-def test_what_is_given_wins_over_the_published_way():
-    rotate = make_settings({"model": {"name": "rotate"}, "training": {"negatives": 7}})
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_has_defaults_of_its_own(name):
+    assert source(name)
+    defaults = default_training(name, {})
+    training = make_settings({"model": {"name": name}}).training.model_dump()
+    assert {key: training[key] for key in defaults} == defaults
+
+
+def test_what_is_given_wins_over_the_recipe():
+    values = {"model": {"name": "rotate"}, "training": {"negatives": 7}}
+    rotate = make_settings({**values, "recipe": "published"})
     assert (rotate.training.negatives, rotate.training.optimizer) == (7, "adam")
     assert rotate.resolved() == rotate
+    assert make_settings({"training": {"lr": 0.7}}).training.lr == 0.7
 
 
-def test_with_another_objective_nothing_of_the_published_way_is_used():
-    values = {"model": {"name": "rotate"}, "training": {"objective": "softmax"}}
-    assert make_settings(values).training == TrainingSettings(objective="softmax")
+def test_with_another_objective_nothing_of_the_recipe_is_used():
+    values = {"model": {"name": "fivestar"}, "training": {"objective": "bce"}}
+    assert make_settings(values).training == TrainingSettings(objective="bce")
+
+
+def test_defaults_follow_from_the_size_of_the_graph_unless_given():
+    graph = people_graph()
+    small = make_settings({}).for_graph(graph).training
+    assert {"batch": small.batch, "epochs": small.epochs} == defaults_for(len(graph.train))
+    given = make_settings({"training": {"batch": 7, "epochs": 3}}).for_graph(graph).training
+    assert (given.batch, given.epochs) == (7, 3)
+    assert make_settings({}).for_graph(graph).for_graph(graph) == make_settings({}).for_graph(graph)
+
+
+@given(st.integers(1, 10**10))
+def test_larger_graphs_get_larger_batches_and_fewer_epochs(triples):
+    some, more = defaults_for(triples), defaults_for(2 * triples)
+    assert some["batch"] <= more["batch"]
+    assert some["epochs"] >= more["epochs"] >= 1

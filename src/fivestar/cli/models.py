@@ -1,4 +1,4 @@
-"""`fivestar models`: which models there are, and how they are trained unless told otherwise."""
+"""`fivestar models`: the models, their options and their training settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def models(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """List all models, or say what one is and how it is trained unless told otherwise."""
+    """List all models, or describe one with its default and its published training settings."""
     from fivestar.models.registry import MODELS, model_class  # noqa: PLC0415  (slow to import)
 
     chosen = sorted(MODELS) if name is None else [name]
@@ -48,11 +48,15 @@ def _show_one(model: dict[str, Any]) -> None:
     lines = [model["formula"], model["description"]]
     if model["options"]:
         lines.append(f"Options: {_pairs(model['options'])}")
-    training = {key.replace("_", "-"): value for key, value in model["training"].items()}
-    lines.append(f"Trained, unless told otherwise, with {_pairs(training)}")
-    if model["training_source"]:
-        lines.append(f"as in {model['training_source']}")
+    lines.append(f"Default training: {_flags(model['training'])} ({model['training_source']})")
+    if model["published"]:
+        source = model["published_source"]
+        lines.append(f"--recipe published: {_flags(model['published'])} ({source})")
     out.print("\n".join(lines), markup=False, highlight=False)
+
+
+def _flags(training: dict[str, Any]) -> str:
+    return _pairs({key.replace("_", "-"): value for key, value in training.items()})
 
 
 def _pairs(values: dict[str, Any]) -> str:
@@ -64,7 +68,11 @@ def _word(value: Any) -> str:
 
 
 def _described(name: str, kind: Any) -> dict[str, Any]:
-    from fivestar.runs.defaults import published_source, published_training  # noqa: PLC0415
+    from fivestar.runs.defaults import (  # noqa: PLC0415
+        default_training,
+        published_training,
+        source,
+    )
 
     text = inspect.getdoc(kind) or ""
     formula, _, more = text.partition("\n\n")
@@ -72,6 +80,8 @@ def _described(name: str, kind: Any) -> dict[str, Any]:
         "formula": " ".join(formula.split()),
         "description": " ".join(more.split()),
         "options": kind.options({}),
-        "training": {"objective": "softmax"} | published_training(name),
-        "training_source": published_source(name),
+        "training": {"objective": "softmax"} | default_training(name, {}),
+        "training_source": source(name),
+        "published": published_training(name),
+        "published_source": source(name, "published.toml"),
     }

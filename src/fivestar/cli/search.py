@@ -90,7 +90,7 @@ def search(  # noqa: PLR0913
 
     training = {"epochs": epochs, "evaluate_every": evaluate_every, "seed": seed}
     read = read_graph(graph)
-    base = _base(read.name, settings_file, {"name": model, "dim": dim}, training)
+    base = _base(read.name, settings_file, {"name": model, "dim": dim}, training).for_graph(read)
     chosen = read_space(space, read.name)
     plan = Plan(
         graph=read,

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Optional, get_origin
+from typing import Annotated, Any, Literal, Optional, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, warn
 from fivestar.errors import SettingsError
+from fivestar.runs.defaults import default_training, defaults_for
 from fivestar.runs.settings import ModelSettings, Settings, TrainingSettings
 
 EXAMPLE = "Example: fivestar train my_graph --dim 100 --epochs 50 --reg 0.1 --out my_run"
@@ -40,6 +41,13 @@ From = Annotated[
         show_default=False,
     ),
 ]
+Recipe = Annotated[
+    Literal["default", "published"],
+    typer.Option(
+        help="Training settings that are not given: our defaults, or those the model was "
+        "published with."
+    ),
+]
 TensorBoard = Annotated[
     bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")
 ]
@@ -53,13 +61,14 @@ def _train(
     settings_file: SettingsFile = None,
     resume_from: Resume = None,
     begin_from: From = None,
+    recipe: Recipe = "default",
     tensorboard: TensorBoard = False,
     reading: Reading,
     **flags: Any,
 ) -> None:
     """Train a model on a graph, or (--resume) go on with a run that was stopped.
 
-    The defaults are those of 5★E; other models bring their published ones: fivestar models NAME.
+    Defaults depend on the model (fivestar models NAME) and on the size of the graph.
     """
     given = {flag: value for flag, value in flags.items() if value is not None}
     if resume_from is not None:
@@ -71,10 +80,11 @@ def _train(
         return
     if to is None:
         raise SettingsError("say where the run should go: --out FOLDER")
-    settings = _settings(settings_file or _settings_of(begin_from), given)
+    settings = _settings(settings_file or _settings_of(begin_from), given, recipe)
     graph = read_source(source or (str(begin_from / "graph") if begin_from else None), reading)
     for message in graph.report.warnings:
         warn(message)
+    settings = settings.for_graph(graph)
     from fivestar.training import loop  # noqa: PLC0415  (slow to import)
 
     with _shown(settings.training.epochs, to if tensorboard else None) as shown:
@@ -92,14 +102,18 @@ def _resume(folder: Path, *, tensorboard: bool) -> None:
     _report(run.metrics, folder)
 
 
-def _settings(file: Path | None, given: dict[str, Any]) -> Settings:
+def _settings(file: Path | None, given: dict[str, Any], recipe: str) -> Settings:
     from fivestar.runs.settings import make_settings, read_settings  # noqa: PLC0415
 
     changes: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for flag, value in given.items():
         section = next(s for s, kind in _SECTIONS.items() if _key(s, flag) in kind.model_fields)
         changes[section][_key(section, flag)] = value
-    return read_settings(file, changes) if file else make_settings(changes, "command line")
+    if file is None:
+        return make_settings({**changes, "recipe": recipe}, "command line")
+    if recipe != "default":
+        raise SettingsError(f"{file} has its own recipe; leave out --recipe {recipe}")
+    return read_settings(file, changes)
 
 
 def _settings_of(run: Path | None) -> Path | None:
@@ -174,6 +188,13 @@ def _shown(
         yield show, lambda epochs_done: bar.update(task, completed=epochs_done)
 
 
+def _shown_default(name: str, default: Any) -> Any:
+    """Return the default of a setting for 5★E, as its help text shows it."""
+    if name in defaults_for(1):
+        return "from the size of the graph"
+    return default_training("fivestar", {}).get(name, default)
+
+
 def _with_flags() -> Callable[..., None]:
     """The command with a flag for every setting, named and explained by the settings themselves."""
     signature = inspect.signature(_train, eval_str=True)
@@ -181,7 +202,8 @@ def _with_flags() -> Callable[..., None]:
     for section, kind in _SECTIONS.items():
         for name, field in kind.model_fields.items():
             flag = "model" if (section, name) == ("model", "name") else name
-            default = "" if field.default in (None, ()) else f" (default: {field.default})"
+            shown = _shown_default(name, field.default)
+            default = "" if shown in (None, ()) else f" (default: {shown})"
             dashed = flag.replace("_", "-")
             option = typer.Option(
                 f"--{dashed}/--no-{dashed}" if field.annotation is bool else f"--{dashed}",

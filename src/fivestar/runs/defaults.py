@@ -26,19 +26,37 @@ def baseline() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _published() -> dict[str, dict[str, Any]]:
-    return tomllib.loads((_FOLDER / "published.toml").read_text(encoding="utf-8"))
+def _by_model(file: str) -> dict[str, dict[str, Any]]:
+    """Return the training settings of each model in a file, without their sources."""
+    models = tomllib.loads((_FOLDER / file).read_text(encoding="utf-8"))
+    return {
+        model: {key.replace("-", "_"): v for key, v in values.items() if key != "source"}
+        for model, values in models.items()
+    }
 
 
 def published_training(model: str) -> dict[str, Any]:
     """Return the published training settings of a model; empty for a third-party model."""
-    recipe = _published().get(model, {})
-    return {key.replace("-", "_"): value for key, value in recipe.items() if key != "source"}
+    return dict(_by_model("published.toml").get(model, {}))
 
 
-def published_source(model: str) -> str:
-    """Return the citation of the published settings."""
-    return str(_published().get(model, {}).get("source", ""))
+def default_training(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default training settings of a model, as far as they fit what is given.
+
+    Settings of a recipe belong together: with another objective none of them apply.
+    """
+    recipe = dict(_by_model("defaults.toml").get(model, {}))
+    if given.get("objective", recipe.get("objective")) != recipe.get("objective"):
+        return {}
+    if not given.get("reciprocals", True):
+        recipe.pop("candidates", None)  # head queries score all entities then
+    return recipe
+
+
+def source(model: str, file: str = "defaults.toml") -> str:
+    """Return how the settings of a model in a file were chosen."""
+    models = tomllib.loads((_FOLDER / file).read_text(encoding="utf-8"))
+    return str(models.get(model, {}).get("source", ""))
 
 
 def renamed(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,11 +75,34 @@ def with_defaults_of(version: Any, sections: Mapping[str, Mapping[str, Any]]) ->
         raise SettingsError(f"defaults = {version!r}: there are versions 1 and {CURRENT}")
     if version == CURRENT:
         return dict(sections)
-    model, training = dict(sections.get("model", {})), dict(sections.get("training", {}))
-    name = model.get("name", "fivestar")
-    recipe = published_training(name)
-    if training.get("objective", recipe.get("objective")) != recipe.get("objective"):
-        recipe = {}
-    if name == "fivestar" and model.get("denominator") != "phase":
+    model = dict(sections.get("model", {}))
+    if model.get("name", "fivestar") == "fivestar" and model.get("denominator") != "phase":
         model.setdefault("init", "identity")
-    return {"model": model, "training": {**baseline()["training"], **recipe, **training}}
+    return with_recipe("published", {**sections, "model": model})
+
+
+def with_recipe(recipe: Any, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Fill in the training settings that a model was published with, if that recipe is named."""
+    if recipe not in ("default", "published"):
+        raise SettingsError(f"recipe = {recipe!r}: there are default and published")
+    if recipe == "default":
+        return dict(sections)
+    training = sections.get("training", {})
+    published = published_training(sections.get("model", {}).get("name", "fivestar"))
+    if training.get("objective", published.get("objective")) != published.get("objective"):
+        published = {}
+    return {**sections, "training": {**baseline()["training"], **published, **training}}
+
+
+def defaults_for(triples: int) -> dict[str, Any]:
+    """Return the defaults that depend on the number of training triples.
+
+    A small graph needs small batches to get enough steps; a large one needs fewer epochs.
+
+    >>> defaults_for(5_000), defaults_for(272_115), defaults_for(10**8)
+    ({'batch': 100, 'epochs': 40}, {'batch': 500, 'epochs': 29}, {'batch': 500, 'epochs': 5})
+    """
+    return {
+        "batch": min(max(triples // 250, 100), 500),
+        "epochs": min(max(8_000_000 // max(triples, 1), 5), 40),
+    }

@@ -6,14 +6,24 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fivestar.errors import SettingsError
-from fivestar.runs.defaults import CURRENT, published_training, renamed, with_defaults_of
+from fivestar.runs.defaults import (
+    CURRENT,
+    default_training,
+    defaults_for,
+    renamed,
+    with_defaults_of,
+    with_recipe,
+)
 from fivestar.runs.sizes import bytes_of
 from fivestar.spelling import nearest
+
+if TYPE_CHECKING:
+    from fivestar.graph.knowledge_graph import KnowledgeGraph
 
 _LARGEST_FILE = 1 << 20
 OVER_ALL = ("softmax", "bce")
@@ -109,7 +119,7 @@ class TrainingSettings(_Section):
     adversarial: float | None = Field(
         None, ge=0, description="How much more hard negatives count; not given: all alike, as BCE."
     )
-    epochs: int = Field(50, ge=0, description="Passes over all training queries.")
+    epochs: int = Field(40, ge=0, description="Passes over all training queries.")
     batch: int = Field(500, ge=1, description="Queries (rows of scores) a step.")
     optimizer: Literal["adagrad", "adam", "sgd", "riemannian-sgd"] = Field(
         "adagrad", description="Update rule; riemannian-sgd is for MuRP."
@@ -195,9 +205,18 @@ class Settings(_Section):
         if foreign:
             has = f"it has {', '.join(options)}" if options else "it has no options"
             raise SettingsError(f"the model {name} has no option {', '.join(foreign)}: {has}")
-        training = _with_recipe(published_training(name), self.training)
+        given_training = self.training.model_dump(exclude_unset=True)
+        training = TrainingSettings(**{**default_training(name, given_training), **given_training})
         _check_training(training)
         return Settings(model=ModelSettings(name=name, dim=dim, **options), training=training)
+
+    def for_graph(self, graph: KnowledgeGraph) -> Settings:
+        """Return the settings with the defaults that depend on the size of the graph filled in."""
+        resolved = self.resolved()
+        training = resolved.training
+        values = defaults_for(len(graph.train))
+        unset = {name: values[name] for name in values.keys() - training.model_fields_set}
+        return Settings(model=resolved.model, training=training.model_copy(update=unset))
 
     def as_toml(self) -> str:
         """The text that `read_settings` reads."""
@@ -211,15 +230,6 @@ class Settings(_Section):
             ]
             lines.append("")
         return "\n".join(lines)
-
-
-def _with_recipe(recipe: Mapping[str, Any], training: TrainingSettings) -> TrainingSettings:
-    """What was not given, as the model was trained where it was published."""
-    given = training.model_dump(exclude_unset=True)
-    objective = recipe.get("objective")
-    if given.get("objective", objective) != objective:
-        return training
-    return TrainingSettings(**{**recipe, **given})
 
 
 def _check_training(training: TrainingSettings) -> None:
@@ -249,10 +259,11 @@ def _check_training(training: TrainingSettings) -> None:
 def make_settings(values: Mapping[str, Any], where: str = "settings") -> Settings:
     """Settings of nested mappings; keys may have dashes or underscores.
 
-    With `defaults = 1` beside the sections, omitted values are those of that version.
+    With `defaults = 1` beside the sections, omitted values are those of that version; with
+    `recipe = "published"`, the training settings are those that the model was published with.
     """
     given = dict(values)
-    version = given.pop("defaults", CURRENT)
+    version, recipe = given.pop("defaults", CURRENT), given.pop("recipe", "default")
     _check_keys(given, Settings, where)
     sections: dict[str, Any] = {}
     for name, section in given.items():
@@ -263,7 +274,8 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
         sections[name] = renamed(spelled) if name == "model" else spelled
         _check_keys(sections[name], kind, f"{where}, [{name}]")
     try:
-        return Settings(**with_defaults_of(version, sections)).resolved()
+        filled = with_recipe(recipe, with_defaults_of(version, sections))
+        return Settings(**filled).resolved()
     except ValidationError as error:
         problems = [
             f"{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']}"

@@ -55,7 +55,7 @@ class Trainer:
         self, graph: KnowledgeGraph, settings: Settings, folder: Path | None = None
     ) -> None:
         self.graph = graph
-        self.settings = settings = settings.resolved()
+        self.settings = settings = settings.for_graph(graph)
         self.folder = folder
         self.training = training = settings.training
         if not len(graph.train):
@@ -314,7 +314,7 @@ def train(
         settings = read_begun_run(Path(source))[1]
     if not isinstance(settings, Settings):
         settings = make_settings(settings or {})
-    settings = settings.resolved()
+    settings = settings.for_graph(graph)
     folder = None if out is None else Path(out)
     trainer = Trainer(graph, settings, folder)  # first: it may refuse the settings
     if source is not None:
