@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.graphs import people_graph
 from typer.testing import CliRunner
 
 import fivestar
@@ -37,6 +38,24 @@ def test_evaluate_prints_figures_and_json(trained):
     other = json.loads(run("evaluate", trained, "--json", "--split", "valid").stdout)
     assert other["mrr"] == json.loads((trained / "metrics.json").read_text())["valid"]["mrr"]
     assert "both sides" in run("evaluate", trained, "--by", "seen").stdout
+
+
+def test_evaluate_explains_self_answers_where_they_matter(tmp_path):
+    graph = people_graph()
+    settings = {
+        "model": {"dim": 8, "init": "identity"},
+        "training": {"epochs": 40, "reg": 0.0, "evaluate-every": 0},
+    }
+    fivestar.train(graph, settings, tmp_path / "run")
+    for split, is_notable in (("test", True), ("train", False)):
+        figures = json.loads(run("evaluate", tmp_path / "run", "--json", "--split", split).stdout)
+        text = " ".join(run("evaluate", tmp_path / "run", "--split", split).stdout.split())
+        assert f"Self-answer rate {figures['self_answer_rate']:.1%} " in text
+        sentence = f"MRR without self-answers {figures['mrr_without_self']:.4f}, hits@1"
+        assert (sentence in text) == is_notable
+        assert (abs(figures["mrr_without_self"] - figures["mrr"]) > 0.005) == is_notable
+        for side in ("heads", "tails"):
+            assert {"self_answer_rate", "hits@10_without_self"} <= set(figures[side])
 
 
 def test_ask_answers_each_slot_by_name(trained):

@@ -108,7 +108,9 @@ def test_known_answers_are_the_tails_of_the_facts(facts, queries):
 
 
 def test_metrics_of_known_ranks():
-    ranks = Ranks(np.array([1, 2, 4]), np.array([1, 4, 4]), np.array([9, 9, 9]))
+    ranks = Ranks(
+        np.array([1, 2, 4]), np.array([1, 4, 4]), np.array([9, 9, 9]), np.zeros(3, np.int8)
+    )
     found = metrics(ranks, hits=(1, 3))
     assert found["mrr"] == pytest.approx((1 + 1 / 3 + 1 / 4) / 3)
     assert (found["hits@1"], found["hits@3"]) == pytest.approx((1 / 3, 2 / 3))

@@ -132,10 +132,12 @@ def test_markdown_latex_and_json_say_the_same(tmp_path):
 
 def kept(folder, model, seed, ranks, triples):
     """A line of the ledger with made-up ranks."""
-    made = Ranks(ranks, ranks, np.full(len(ranks), 1000))
+    made = Ranks(ranks, ranks, np.full(len(ranks), 1000), np.zeros(len(ranks), np.int8))
     half = np.arange(len(ranks)) < len(triples)
     line = entry(model=model, seed=seed)
-    name = save_ranks(Evaluation(triples, made.take(~half), made.take(half)), line.key, folder)
+    sides = made.take(~half), made.take(half)
+    found = Evaluation(triples, *sides, self_hidden=np.ones(len(triples), bool))
+    name = save_ranks(found, line.key, folder)
     append(line.model_copy(update={"ranks": name}), folder / "ledger.jsonl")
     return line.model_copy(update={"ranks": name})
 

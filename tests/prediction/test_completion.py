@@ -77,7 +77,7 @@ def test_only_slots_that_a_relation_has(predictor):
         here = train.relations == relation
         assert head in train.heads[here]
         assert tail in train.tails[here]
-        assert head != tail or loops[here].any()
+        assert head != tail or loops[here].mean() >= 0.03
     assert not found.triples.are_in(predictor.graph.facts).any()
     everywhere = complete(predictor, Goal(top=1000, slots="all"))
     assert len(everywhere) > len(found)

@@ -435,6 +435,8 @@ def test_a_loaded_run_is_the_one_that_was_saved(graph, tmp_path):
     text = (tmp_path / "run" / "README.md").read_text()
     assert text.startswith("---\nlibrary_name: fivestar-kge")
     assert "| valid | " in text
+    rate = loaded.metrics["valid"]["self_answer_rate"]
+    assert f"Self-answer rate on valid: {rate:.1%} " in text
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fivestar.graph.triples import Triples
     from fivestar.runs.run import Run
 
+# Smallest difference in MRR for which the ranking without self-answers is printed as well.
+_NOTABLE = 0.005
 EXAMPLE = "Example: fivestar evaluate my_run --split test --by relation"
 
 
@@ -152,6 +154,22 @@ def _show(figures: dict[str, Any], by: str | None, hits: tuple[int, ...]) -> Non
         f"MRR {figures['mrr']:.4f} (95 % interval {low:.4f} to {high:.4f}); ties: "
         f"{figures['mrr_optimistic']:.4f} if won, {figures['mrr_pessimistic']:.4f} if lost; "
         f"adjusted mean rank index {figures['amri']:.4f}; heads by {figures['heads_by']}"
+    )
+    out.print(_self_answers(figures, hits), soft_wrap=True)
+
+
+def _self_answers(figures: dict[str, Any], hits: tuple[int, ...]) -> str:
+    """Say how often a query's own entity outranks the target, and what `ask` makes of it."""
+    rate = figures["self_answer_rate"]
+    text = f"Self-answer rate {rate:.1%} (queries whose own entity outranks the target)"
+    without = figures["mrr_without_self"]
+    if abs(without - figures["mrr"]) <= _NOTABLE:
+        return text
+    shown = [f"hits@{k} {figures[f'hits@{k}_without_self']:.4f}" for k in hits]
+    return (
+        f"{text}\nMRR without self-answers {without:.4f}, {', '.join(shown)}: the standard "
+        "protocol above counts the query's own entity as a candidate, but fivestar ask leaves it "
+        "out of its answers unless self-loops are common in the relation."
     )
 
 

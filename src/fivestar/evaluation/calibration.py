@@ -121,7 +121,7 @@ def answered(
     others = KnownAnswers.of(with_reciprocals(Triples.of(rest), relations))
     heads, asks = questions.T
     best = best_tails(
-        model, heads, asks, _ANSWERS, Wanted(others, "new", itself=graph.relates_to_itself)
+        model, heads, asks, _ANSWERS, Wanted(others, "new", itself=graph.allows_self_answers)
     )
     row, true = own.of_queries(heads, asks)
     width = len(graph.entities)

@@ -30,6 +30,36 @@ def metrics(ranks: Ranks, hits: tuple[int, ...] = HITS) -> dict[str, float]:
     }
 
 
+def self_answer_metrics(
+    ranks: Ranks, hidden: npt.NDArray[np.bool_], hits: tuple[int, ...] = HITS
+) -> dict[str, float]:
+    """Return the self-answer rate, and MRR and hits with the query's own entity left out.
+
+    Args:
+        ranks: Ranks of n targets.
+        hidden: (n,) Where the query's own entity is left out of the candidates.
+        hits: The k of hits@k.
+
+    Returns:
+        `self_answer_rate`, the share of queries that rank their own entity above the target though
+        it is not a true answer; `mrr_without_self` and `hits@k_without_self`, of realistic ranks.
+        Empty without ranks.
+
+    >>> above = np.array([3, 1], np.int8)
+    >>> ranks = Ranks(np.array([2, 1]), np.array([2, 1]), np.array([9, 9]), above)
+    >>> self_answer_metrics(ranks, np.array([True, True]), hits=(1,))
+    {'self_answer_rate': 0.5, 'mrr_without_self': 1.0, 'hits@1_without_self': 1.0}
+    """
+    if not len(ranks):
+        return {}
+    realistic = ranks.without_self(hidden).realistic
+    return {
+        "self_answer_rate": float(ranks.self_answers.mean()),
+        "mrr_without_self": float((1 / realistic).mean()),
+        **{f"hits@{k}_without_self": float((realistic <= k).mean()) for k in hits},
+    }
+
+
 def mrr_interval(ranks: Ranks, seed: int = 0) -> tuple[float, float]:
     """The 95 % bootstrap interval of the MRR."""
     reciprocal: npt.NDArray[np.float64] = 1 / ranks.realistic

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +26,26 @@ SCORE_BYTES = 64 << 20
 Progress = Callable[[int, int], None]
 
 
+class SelfCandidate(IntEnum):
+    """How the query's own entity compares with the target, as a candidate answer."""
+
+    EXCLUDED = 0  # it is the target or another known answer, so it is not ranked
+    BELOW = 1
+    TIED = 2
+    ABOVE = 3
+
+
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of some true answers, and how many candidates each was ranked among."""
+    """The ranks of some true answers, and how many candidates each was ranked among.
+
+    `self_candidate` holds a `SelfCandidate` per rank.
+    """
 
     optimistic: Numbers
     pessimistic: Numbers
     candidates: Numbers
+    self_candidate: npt.NDArray[np.int8]
 
     @property
     def realistic(self) -> npt.NDArray[np.float64]:
@@ -46,11 +60,36 @@ class Ranks:
             np.concatenate([self.optimistic, other.optimistic]),
             np.concatenate([self.pessimistic, other.pessimistic]),
             np.concatenate([self.candidates, other.candidates]),
+            np.concatenate([self.self_candidate, other.self_candidate]),
         )
 
     def take(self, rows: npt.NDArray[np.bool_]) -> Ranks:
         """Some of them."""
-        return Ranks(self.optimistic[rows], self.pessimistic[rows], self.candidates[rows])
+        return Ranks(
+            self.optimistic[rows],
+            self.pessimistic[rows],
+            self.candidates[rows],
+            self.self_candidate[rows],
+        )
+
+    @property
+    def self_answers(self) -> npt.NDArray[np.bool_]:
+        """Return which queries rank their own entity, not a true answer, above the target."""
+        above: npt.NDArray[np.bool_] = self.self_candidate == SelfCandidate.ABOVE
+        return above
+
+    def without_self(self, rows: npt.NDArray[np.bool_]) -> Ranks:
+        """Return the ranks with the query's own entity removed from the candidates of these rows.
+
+        The same ranks as if that entity had not been scored, so no second ranking is needed.
+        """
+        own = np.where(rows, self.self_candidate, SelfCandidate.EXCLUDED)
+        return Ranks(
+            self.optimistic - (own == SelfCandidate.ABOVE),
+            self.pessimistic - (own >= SelfCandidate.TIED),
+            self.candidates - (own != SelfCandidate.EXCLUDED),
+            np.where(rows, np.int8(SelfCandidate.EXCLUDED), self.self_candidate),
+        )
 
 
 def refuse_nan(scores: npt.NDArray[np.floating]) -> None:
@@ -85,6 +124,7 @@ def rank_tails(
     pair_start = np.searchsorted(query_of[by_query], np.arange(len(keys) + 1))
     scores = _Scores(model, score_bytes, len(keys))
     found = np.empty((3, len(tails)), np.int64)
+    self_candidate = np.empty(len(tails), np.int8)
     for first in range(0, len(keys), scores.rows):
         some = keys[first : first + scores.rows]
         pairs = by_query[pair_start[first] : pair_start[first + len(some)]]
@@ -93,12 +133,20 @@ def rank_tails(
         rows = query_of[pairs] - first
         goal = scores.at(rows, tails[pairs])
         scores.hide(hidden_row, hidden)
+        # Hidden scores are NaN now, so known answers and the target compare as EXCLUDED.
+        self_candidate[pairs] = _compare_self(scores.at(rows, heads[pairs]), goal)
         above, level = scores.compare(rows, goal)
         rivals = scores.entities - np.bincount(hidden_row, minlength=len(some))[rows]
         found[:, pairs] = above + 1, above + level + 1, rivals + 1
         if progress is not None:
             progress(first + len(some), len(keys))
-    return Ranks(*found)
+    return Ranks(found[0], found[1], found[2], self_candidate)
+
+
+def _compare_self(own: torch.Tensor, goal: torch.Tensor) -> npt.NDArray[np.int8]:
+    """Return the `SelfCandidate` of each own score against its goal; NaN means excluded."""
+    order = (~own.isnan()).to(torch.int8) + (own >= goal).to(torch.int8)
+    return (order + (own > goal).to(torch.int8)).cpu().numpy()
 
 
 class _Scores:

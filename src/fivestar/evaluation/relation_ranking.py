@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fivestar.evaluation.ranking import Ranks, refuse_nan
+from fivestar.evaluation.ranking import Ranks, SelfCandidate, refuse_nan
 from fivestar.evaluation.triple_scores import triple_scores
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers
@@ -33,7 +33,9 @@ def rank_relations(model: Model, graph: KnowledgeGraph, triples: Triples) -> Ran
         above, level = (scores > goal).sum(axis=1), (scores == goal).sum(axis=1)
         rivals = relations - np.bincount(row, minlength=len(some))
         found[:, first : first + len(some)] = above + 1, above + level + 1, rivals + 1
-    return Ranks(*found)
+    # The candidates are relations, so the query has no entity of its own among them.
+    excluded = np.full(len(triples), SelfCandidate.EXCLUDED, np.int8)
+    return Ranks(found[0], found[1], found[2], excluded)
 
 
 def _turned(triples: Triples) -> Triples:

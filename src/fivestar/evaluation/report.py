@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fivestar.evaluation.metrics import HITS, metrics, mrr_interval
+from fivestar.evaluation.metrics import HITS, metrics, mrr_interval, self_answer_metrics
 from fivestar.evaluation.ranking import SCORE_BYTES, Progress, Ranks, rank_tails
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
@@ -21,21 +21,25 @@ Grouping = Literal["relation", "side", "category", "seen"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The ranks of the heads and tails of a split, and the figures they give."""
+    """The ranks of the heads and tails of a split, and the figures they give.
+
+    `self_hidden` marks the triples whose relation does not allow self-answers: there predictions
+    leave the query's own entity out, while the standard protocol ranks it like any other.
+    """
 
     triples: Triples
     head_ranks: Ranks
     tail_ranks: Ranks
+    self_hidden: npt.NDArray[np.bool_]
     heads_by: Literal["reciprocal relations", "moving every entity"] = "reciprocal relations"
 
     def figures(self, hits: tuple[int, ...] = HITS) -> dict[str, Any]:
         """Both sides together at the top, each side beside them."""
-        both = self.tail_ranks + self.head_ranks
+        every = np.ones(len(self.triples), bool)
         return {
-            **metrics(both, hits),
-            "mrr_95": list(mrr_interval(both)),
-            "heads": metrics(self.head_ranks, hits),
-            "tails": metrics(self.tail_ranks, hits),
+            **self._metrics(every, hits),
+            "mrr_95": list(mrr_interval(self.tail_ranks + self.head_ranks)),
+            **self._sides(hits),
             "heads_by": self.heads_by,
         }
 
@@ -44,13 +48,23 @@ class Evaluation:
     ) -> dict[str, dict[str, float]]:
         """The figures of each group of triples, both sides together, or of each side."""
         if by == "side":
-            return {
-                "heads": metrics(self.head_ranks, hits),
-                "tails": metrics(self.tail_ranks, hits),
-            }
+            return self._sides(hits)
         return {
-            name: metrics(self.tail_ranks.take(rows) + self.head_ranks.take(rows), hits)
+            name: self._metrics(rows, hits)
             for name, rows in groups_of(graph, self.triples, by).items()
+        }
+
+    def _metrics(self, rows: npt.NDArray[np.bool_], hits: tuple[int, ...]) -> dict[str, float]:
+        """Return the metrics of some triples, both sides together."""
+        ranks = self.tail_ranks.take(rows) + self.head_ranks.take(rows)
+        hidden = np.tile(self.self_hidden[rows], 2)
+        return metrics(ranks, hits) | self_answer_metrics(ranks, hidden, hits)
+
+    def _sides(self, hits: tuple[int, ...]) -> dict[str, dict[str, float]]:
+        """Return the metrics of head and tail queries."""
+        return {
+            side: metrics(ranks, hits) | self_answer_metrics(ranks, self.self_hidden, hits)
+            for side, ranks in (("heads", self.head_ranks), ("tails", self.tail_ranks))
         }
 
 
@@ -101,6 +115,7 @@ def evaluate(
         triples,
         head_ranks=ranks.take(~is_tail),
         tail_ranks=ranks.take(is_tail),
+        self_hidden=~graph.allows_self_answers[triples.relations],
         heads_by=(
             "reciprocal relations" if len(model.relations) > relations else "moving every entity"
         ),

@@ -6,8 +6,9 @@ wanted; the other is looked up for those few. No (entities × entities) matrix i
 live in tiles, and of each only what may be wanted is kept.
 
 A model has never been taught that a currency has no capital. So unless all slots are wanted, a
-head must be one of the relation in train, a tail likewise, and nothing is related to itself by a
-relation that never does so in train.
+head must be one of the relation in train, a tail likewise, and no triple relates an entity
+to itself unless self-loops are a meaningful share of the relation in train
+(`KnowledgeGraph.allows_self_answers`).
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class Completer:
         here = train.relations == number
         heads, tails = train.heads[here], train.tails[here]
         domain, range_ = (np.unique(column).astype(np.int64) for column in (heads, tails))
-        return domain, range_, bool(self.graph.relates_to_itself[number])
+        return domain, range_, bool(self.graph.allows_self_answers[number])
 
     def questions(self, number: int) -> int:
         """How many questions a relation takes."""

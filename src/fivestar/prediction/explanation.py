@@ -23,7 +23,11 @@ from fivestar.runs.run import Run
 
 @dataclass(frozen=True)
 class RankAmong:
-    """A realistic rank (ties in the mean), other known answers left out, of how many."""
+    """A realistic rank (ties in the mean) and the number of candidates.
+
+    Not among the candidates: other known answers, and the query's own entity where predictions
+    leave it out (`KnowledgeGraph.allows_self_answers`).
+    """
 
     rank: float
     candidates: int
@@ -117,5 +121,7 @@ def _ranks(run: Run, asked: Asked) -> tuple[RankAmong, RankAmong]:
     known = KnownAnswers.of(with_reciprocals(sum(rivals, start=fact), relations))
     both = with_reciprocals(fact, relations)
     ranks = rank_tails(run.model, both.heads, both.relations, both.tails, known)
+    hides_self = ~run.graph.allows_self_answers[fact.relations]
+    ranks = ranks.without_self(np.tile(hides_self, 2))
     tail, head = zip(ranks.realistic.tolist(), ranks.candidates.tolist(), strict=True)
     return RankAmong(*tail), RankAmong(*head)

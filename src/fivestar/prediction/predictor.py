@@ -129,10 +129,10 @@ class Predictor:
     ) -> list[list[Prediction]]:
         """The best answers to questions (n, 3) by ids, −1 for the open slot.
 
-        What the question is about is no answer, unless its relation relates things to themselves
-        in train or the graph holds just this.
+        The entity of the question is not an answer, unless the graph holds that fact or the
+        relation allows self-answers (`KnowledgeGraph.allows_self_answers`).
         """
-        itself = self.graph.relates_to_itself
+        itself = self.graph.allows_self_answers
         wanted = Wanted(self.known, which, self._of_types(types), itself)
         about_relation = numbers[:, 1] < 0
         if types and about_relation.any():
@@ -193,7 +193,7 @@ class Predictor:
             scores = self.model.score_tails(torch.tensor([h]), torch.tensor([r]))[0]
         triple, loop = Triples.of([(h, r, t)]), Triples.of([(h, r, h)])
         better = scores > scores[t]
-        if not self.graph.relates_to_itself[r] and not loop.are_in(self.graph.facts)[0]:
+        if not self.graph.allows_self_answers[r] and not loop.are_in(self.graph.facts)[0]:
             better[h] = False
         return Prediction(
             int(better.sum()) + 1,

@@ -212,4 +212,8 @@ def _card(run: Run) -> str:
             f"| valid | {' | '.join(figures)} |",
             "",
         ]
+        rate = run.metrics["valid"].get("self_answer_rate")
+        if rate is not None:  # runs of older versions have none
+            meaning = "queries whose own entity outranks the target"
+            lines += [f"Self-answer rate on valid: {rate:.1%} ({meaning}).", ""]
     return "\n".join([*lines, "```toml", run.settings.as_toml(), "```", ""])
