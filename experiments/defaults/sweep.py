@@ -26,11 +26,12 @@ def planned(plan: dict[str, Any], graphs: list[str]) -> list[Trial]:
     return [
         {
             "plan": plan["plan"],
+            "defaults": plan.get("defaults", 1),
             "setting": name,
             "data": graph,
             "model": {**plan.get("model", {}), **changes.get("model", {})},
             "training": {
-                **plan["training"],
+                **plan.get("training", {}),
                 **plan.get("graph", {}).get(graph, {}),
                 **changes.get("training", {}),
             },
@@ -51,9 +52,9 @@ def run_trial(trial: Trial) -> Trial:
 
     torch.set_num_threads(1)
     graph = fivestar.read_graph(trial["data"])
-    settings = fivestar.make_settings(
-        {"defaults": 1, "model": trial["model"], "training": {**trial["training"], "threads": 1}}
-    )
+    training = {**trial["training"], "threads": 1}
+    values = {"defaults": trial["defaults"], "model": trial["model"], "training": training}
+    settings = fivestar.make_settings(values).for_graph(graph)
     line = {key: trial[key] for key in ("plan", "setting", "data")} | provenance()
     line["settings_values"] = learned_settings(settings)
     line["seed"] = settings.training.seed

@@ -5,6 +5,7 @@ import inspect
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.graphs import people_graph
 
 from fivestar.cli.train import train as train_command
 from fivestar.errors import SettingsError
@@ -16,7 +17,6 @@ from fivestar.runs.defaults import (
     source,
 )
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_settings
-from tests.graphs import people_graph
 
 
 @given(
@@ -115,6 +115,7 @@ def test_every_model_has_a_published_recipe(name):
 def test_every_model_has_defaults_of_its_own(name):
     assert source(name)
     defaults = default_training(name, {})
+    assert defaults["objective"]
     training = make_settings({"model": {"name": name}}).training.model_dump()
     assert {key: training[key] for key in defaults} == defaults
 
@@ -132,17 +133,27 @@ def test_with_another_objective_nothing_of_the_recipe_is_used():
     assert make_settings(values).training == TrainingSettings(objective="bce")
 
 
-def test_defaults_follow_from_the_size_of_the_graph_unless_given():
+def test_defaults_follow_from_the_graph_unless_given():
     graph = people_graph()
-    small = make_settings({}).for_graph(graph).training
-    assert {"batch": small.batch, "epochs": small.epochs} == defaults_for(len(graph.train))
-    given = make_settings({"training": {"batch": 7, "epochs": 3}}).for_graph(graph).training
-    assert (given.batch, given.epochs) == (7, 3)
-    assert make_settings({}).for_graph(graph).for_graph(graph) == make_settings({}).for_graph(graph)
+    values = defaults_for("fivestar", "n3-moved", len(graph.train), graph.pair_redundancy)
+    assert set(values) == {"batch", "epochs", "reg"}
+    training = make_settings({}).for_graph(graph).training
+    assert {name: getattr(training, name) for name in values} == values
+    given = make_settings({"training": {"batch": 7, "epochs": 3, "reg": 0.5}}).for_graph(graph)
+    assert (given.training.batch, given.training.epochs, given.training.reg) == (7, 3, 0.5)
+    resolved = make_settings({}).for_graph(graph)
+    assert resolved.for_graph(graph) == resolved
+
+
+def test_the_default_weight_belongs_to_its_regularizer():
+    redundant = defaults_for("fivestar", "n3-moved", 1000, 0.9)["reg"]
+    assert redundant < defaults_for("fivestar", "n3-moved", 1000, 0.1)["reg"]
+    assert "reg" not in defaults_for("fivestar", "dura", 1000, 0.1)
+    assert "reg" not in defaults_for("third-party", "n3-moved", 1000, 0.1)
 
 
 @given(st.integers(1, 10**10))
 def test_larger_graphs_get_larger_batches_and_fewer_epochs(triples):
-    some, more = defaults_for(triples), defaults_for(2 * triples)
+    some, more = (defaults_for("fivestar", "n3-moved", n, 0.0) for n in (triples, 2 * triples))
     assert some["batch"] <= more["batch"]
     assert some["epochs"] >= more["epochs"] >= 1

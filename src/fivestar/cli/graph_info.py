@@ -52,6 +52,8 @@ def _show(profile: GraphProfile) -> None:
     out.print(_degrees(profile))
     parts = f"{len(profile.components):,} connected parts, the largest has "
     out.print(f"{parts}{profile.components[0]:,} entities")
+    share = f"{graph.pair_redundancy:.0%} of train facts"
+    out.print(f"{share} link two entities that another fact links as well")
     out.print(_relations(profile))
     _show_patterns(profile)
 

@@ -190,8 +190,8 @@ def _shown(
 
 def _shown_default(name: str, default: Any) -> Any:
     """Return the default of a setting for 5★E, as its help text shows it."""
-    if name in defaults_for(1):
-        return "from the size of the graph"
+    if name in defaults_for("fivestar", "n3-moved", 1, 0.0):
+        return "from the graph"
     return default_training("fivestar", {}).get(name, default)
 
 

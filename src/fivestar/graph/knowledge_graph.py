@@ -110,6 +110,18 @@ class KnowledgeGraph:
         num_loops = np.bincount(train.relations[train.heads == train.tails], minlength=count)
         return (num_loops > 0) & (num_loops >= _SELF_LOOP_SHARE * num_facts)
 
+    @cached_property
+    def pair_redundancy(self) -> float:
+        """Return the share of train facts whose two entities another train fact links as well.
+
+        It is high where relations come in inverse pairs or repeat one another (WN18 .93, FB15k .81)
+        and where every pair is linked by something (Nations 1.0), and below .4 elsewhere.
+        """
+        low = np.minimum(self.train.heads, self.train.tails).astype(np.int64)
+        pairs = low * len(self.entities) + np.maximum(self.train.heads, self.train.tails)
+        _, pair_of, count = np.unique(pairs, return_inverse=True, return_counts=True)
+        return float((count[pair_of] > 1).mean()) if len(pairs) else 0.0
+
     def required_types(self) -> EntityTypes:
         """The types of entities, or an error that says how a graph gets them."""
         if self.types is None:

@@ -94,6 +94,7 @@ class GraphProfile:
             "splits": {name: asdict(split) for name, split in self.splits.items()},
             "degrees": {"percentiles": self.degrees, "histogram": self.degree_histogram},
             "relation_categories": self.categories,
+            "pair_redundancy": round(graph.pair_redundancy, 4),
             "relation_profiles": [asdict(relation) for relation in self.relations],
             "components": {
                 "count": len(self.components),

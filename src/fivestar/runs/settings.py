@@ -214,7 +214,9 @@ class Settings(_Section):
         """Return the settings with the defaults that depend on the size of the graph filled in."""
         resolved = self.resolved()
         training = resolved.training
-        values = defaults_for(len(graph.train))
+        values = defaults_for(
+            resolved.model.name, training.regularizer, len(graph.train), graph.pair_redundancy
+        )
         unset = {name: values[name] for name in values.keys() - training.model_fields_set}
         return Settings(model=resolved.model, training=training.model_copy(update=unset))
 
