@@ -17,7 +17,7 @@ from fivestar.models.base import Model
 
 Stage = Literal["validation", "calibration", "refit"]
 # Called with the stage, and how much of it is done: (queries, queries in all) of a validation or a
-# calibration, and once with (0, epochs) when a refit begins.
+# calibration, and once with (0, epochs) when a refit begins. It must not raise Paused.
 StageCallback = Callable[[Stage, int, int], None]
 
 
