@@ -31,8 +31,10 @@ class TrainingDisplay:
         self._bar = bar
         self._epochs = epochs
         self._write = write
-        self._training = bar.add_task("training", total=epochs, unit="epochs")
-        self._ranking = bar.add_task("validation", total=None, unit="queries", visible=False)
+        self._training = bar.add_task("training", total=epochs, unit="epochs", digits=".1f")
+        self._ranking = bar.add_task(
+            "validation", total=0, unit="queries", digits=",.0f", visible=False
+        )
         self._ranking_began: float | None = None
         self._said = False
         self._mrr = self._phase = ""
@@ -60,12 +62,13 @@ class TrainingDisplay:
         """Show how far a validation or a calibration is, or that a refit begins."""
         if stage == "refit":
             self._epochs, self._phase = total, "refit: "
-            self._bar.update(self._training, completed=0, total=total, description="refit")
+            self._bar.reset(self._training, total=total, description="refit")
             self._say(f"refit: training anew on train and valid for {total} epochs")
             return
         now = time.monotonic()
         if self._ranking_began is None:
             self._ranking_began, self._said = now, False
+            self._bar.reset(self._ranking)
         unfinished = done < total
         self._bar.update(
             self._ranking, description=stage, completed=done, total=total, visible=unfinished
@@ -92,7 +95,7 @@ def training_display(epochs: int, tensorboard: Path | None) -> Iterator[Training
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,.4g}/{task.total} {task.fields[unit]}"),
+        TextColumn("{task.completed:{task.fields[digits]}}/{task.total:,} {task.fields[unit]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
