@@ -13,6 +13,7 @@ from fivestar.analysis.relations import relation_geometry
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
 from fivestar.runs.settings import make_settings
+from fivestar.training.loop import train
 
 DIM = 4
 MAPS = {
@@ -31,7 +32,7 @@ def run():
     facts = [(f"e{i}", name, f"e{i + 1}") for name in MAPS for i in range(20)]
     graph = fivestar.read_graph(facts)
     settings = make_settings({"model": {"dim": DIM}, "training": {"epochs": 0}})
-    made = fivestar.train(graph, settings)
+    made = train(graph, settings)
     with torch.no_grad():
         made.model.entities.normal_(generator=torch.Generator().manual_seed(0))
         made.model.entities[0] = torch.tensor([-0.5] * DIM + [0.0] * DIM)  # the pole of "invert"

@@ -89,7 +89,6 @@ def test_bad_questions(trained, question, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "--out FOLDER"),
         (["train", "--resume", "x", "--dim", 3], "give nothing else"),
         (["train", "--resume", "nothing"], "not the folder of a run"),
         (["train", "--out", "x", "--dim", 0], "greater than or equal to 1"),

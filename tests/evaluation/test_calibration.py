@@ -117,6 +117,7 @@ def test_json(method):
     np.testing.assert_array_equal(found(scores), again(scores))
 
 
+@pytest.mark.filterwarnings("ignore:no fact of graph can be held out")
 def test_nothing_held_out():
     graph = fivestar.read_graph([("a", "r", "b"), ("b", "r", "c")])
     run = fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}})
@@ -127,6 +128,7 @@ def test_nothing_held_out():
     assert torch.isfinite(run.model.entities).all()
 
 
+@pytest.mark.filterwarnings("ignore:no fact of graph can be held out")
 def test_the_command(run, tmp_path):
     run.save(tmp_path / "run")
     invoke = CliRunner().invoke

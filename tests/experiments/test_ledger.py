@@ -138,6 +138,8 @@ OTHER = {
         "grouping": "triples",
         "patience": 7,
         "evaluate_every": 7,
+        "validation_queries": 7,
+        "refit": True,
         "checkpoint_every": 7,
         "checkpoint_minutes": 7.0,
         "snapshot_epochs": (0, 7),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from fivestar.experiments.search_plots import history, importance
 from fivestar.experiments.space import Range, Space, read_space, with_point
 from fivestar.graph.writing import write_graph
 from fivestar.runs.settings import make_settings, read_settings
-from fivestar.training import loop
+from fivestar.training import loop, validation
 
 QUICK = {"epochs": 3, "evaluate_every": 1, "batch": 20, "threads": 1}
 SPACE = Space("made up", {"training.lr": (0.03, 0.1, 0.3), "training.reg": (0.01, 0.1)})
@@ -202,18 +203,30 @@ def test_two_processes_share_a_study(tmp_path):
 
 def test_test_is_never_looked_at(tmp_path, monkeypatch):
     asked = []
-    evaluate = loop.evaluate
+    evaluate = validation.evaluate
 
     def watched(model, graph, triples, *rest):
         asked.append(triples)
         return evaluate(model, graph, triples, *rest)
 
-    monkeypatch.setattr(loop, "evaluate", watched)
+    monkeypatch.setattr(validation, "evaluate", watched)
     search = Search(plan(trials=2), tmp_path / "study")
     search.run(Watcher())
     valid = search.plan.graph.valid
     assert asked
     assert all(np.array_equal(triples.tails, valid.tails) for triples in asked)
+
+
+def test_trials_are_not_refit_but_the_best_settings_are(tmp_path):
+    search = Search(plan(trials=1), tmp_path / "study")
+    search.plan = replace(search.plan, base=with_point(search.plan.base, {"training.refit": True}))
+    lines = []
+    watcher = Watcher()
+    watcher.begins = lambda number, point: (lines.append, lambda epochs: None)
+    search.run(watcher)
+    assert lines
+    assert not any("refit" in line for line in lines)
+    assert search.best()[0].training.refit
 
 
 def test_plots_of_a_search(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fivestar.errors import SettingsError, SplitImpossible
 from fivestar.graph.reading import read_graph
-from fivestar.graph.splitting import split_graph
+from fivestar.graph.splitting import hold_out_validation, split_graph
 from fivestar.graph.statistics import profile_graph
 
 ENTITY = st.sampled_from("abcdef")
@@ -72,3 +72,74 @@ def test_no_entity_is_held_out_entirely_even_if_that_means_holding_out_less():
 def test_impossible_settings(options):
     with pytest.raises(SettingsError):
         split_graph(read_graph(), **options)
+
+
+def bipartite(facts):
+    """A graph of this many facts, every one of which can be held out."""
+    size = int(np.ceil(np.sqrt(facts)))
+    pairs = [(f"a{i // size}", "r", f"b{i % size}") for i in range(facts)]
+    return read_graph(pairs)
+
+
+@given(GRAPHS, st.sampled_from([None, 0.2, 0.5, 3]), st.sets(st.integers(0, 39), max_size=8))
+@pytest.mark.filterwarnings("ignore::fivestar.errors.GraphWarning")
+def test_held_out_facts_leave_train_without_a_leak(triples, valid, trained):
+    graph = read_graph(triples)
+    mask = np.isin(np.arange(len(graph.train)), list(trained))
+    try:
+        parts = hold_out_validation(graph, valid, trained=graph.train.take(mask))
+    except SplitImpossible:
+        return
+    except SettingsError:
+        assert valid >= len(graph.train)
+        return
+    assert len(parts.valid) > 0
+    assert sorted(named(parts, "train") + named(parts, "valid")) == sorted(set(triples))
+    assert not parts.valid.are_in(parts.train).any()
+    assert not parts.valid.are_in(graph.train.take(mask)).any()
+    held_out = profile_graph(parts).held_out["valid"]
+    assert held_out.unseen_entities == held_out.unseen_relations == 0
+    assert held_out.reverse_pair_in_train == held_out.same_pair_in_train == 0
+    if valid is None:
+        assert len(parts.valid) <= len(graph.train) / 5
+    else:
+        assert len(parts.valid) <= max(1, round(valid if valid >= 1 else valid * len(graph.train)))
+    assert hold_out_validation(graph, valid, trained=graph.train.take(mask)) == parts
+
+
+@pytest.mark.parametrize(
+    ("facts", "held_out"),
+    [(20, 4), (499, 99), (501, 100), (2000, 100), (4000, 200), (250_000, 10_000)],
+)
+def test_five_percent_are_held_out_but_a_hundred_at_least_and_ten_thousand_at_most(facts, held_out):
+    assert len(hold_out_validation(bipartite(facts)).valid) == held_out
+
+
+@pytest.mark.parametrize(("valid", "held_out"), [(0.1, 40), (0.001, 1), (37, 37), (1, 1)])
+def test_a_share_or_a_number_is_held_out(valid, held_out):
+    assert len(hold_out_validation(bipartite(400), valid).valid) == held_out
+
+
+@pytest.mark.parametrize("valid", [0, -1, -0.1, 1.5, 400, float("nan"), float("inf")])
+def test_no_share_and_no_number_of_facts(valid):
+    with pytest.raises(SettingsError, match="a share between 0 and 1 or a number of facts below"):
+        hold_out_validation(bipartite(400), valid)
+
+
+def test_a_graph_with_validation_facts_keeps_them():
+    with pytest.raises(SettingsError, match="has 250 validation facts of its own"):
+        hold_out_validation(split_graph(read_graph(), test=0))
+
+
+def test_test_facts_stay_and_the_report_still_adds_up():
+    graph = split_graph(read_graph(), valid=0, test=0.1)
+    parts = hold_out_validation(graph)
+    assert parts.test == graph.test
+    for name, split in parts.splits.items():
+        assert parts.report.splits[name].lines == parts.report.splits[name].triples == len(split)
+
+
+@pytest.mark.parametrize("facts", [[("a", "r", "b")], [(f"a{i}", "r", f"b{i}") for i in range(20)]])
+def test_nothing_is_held_out_where_nothing_can_be(facts):
+    with pytest.raises(SplitImpossible, match="can be held out for validation"):
+        hold_out_validation(read_graph(facts))

@@ -176,6 +176,7 @@ def test_bad_requests(predictor, tmp_path):
         complete_into(tmp_path / "x" / "new.tsv", predictor, Goal(top=1))
 
 
+@pytest.mark.filterwarnings("ignore:no fact of graph can be held out")
 def test_without_validation():
     graph = fivestar.read_graph([(f"a{i}", "r", f"b{i % 3}") for i in range(9)])
     blind = Predictor(fivestar.train(graph, {"model": {"dim": 4}, "training": {"epochs": 5}}))
@@ -187,6 +188,7 @@ def test_without_validation():
     )
 
 
+@pytest.mark.filterwarnings("ignore:no fact of graph can be held out")
 def test_names_with_tabs_are_refused_before_anything_is_asked(tmp_path):
     graph = fivestar.read_graph([("a\tb", "r", "c"), ("c", "r", "d"), ("d", "r", "e")])
     run = Predictor(fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}}))

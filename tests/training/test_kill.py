@@ -17,13 +17,14 @@ SETTINGS += ["--threads", "1", "--checkpoint-minutes", "0.008", "--snapshot-epoc
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(tmp_path):
+@pytest.mark.parametrize("refit", ["--no-refit", "--refit"])
+def test_twenty_kills_at_random_moments(tmp_path, refit):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run([*COMMAND, *SETTINGS, "--out", str(whole)], check=True)
+    subprocess.run([*COMMAND, *SETTINGS, refit, "--out", str(whole)], check=True)
     resume = [*COMMAND, "--resume", str(killed)]
     rng = random.Random(0)  # noqa: S311
     for kill in range(1, KILLS + 1):
-        begin = [*COMMAND, *SETTINGS, "--out", str(killed)]
+        begin = [*COMMAND, *SETTINGS, refit, "--out", str(killed)]
         process = subprocess.Popen(resume if killed.exists() else begin)
         # Importing torch takes seconds; a few more are training.
         time.sleep(rng.uniform(2.0, 6.0))

@@ -531,6 +531,7 @@ def test_a_time_limit_ends_training(graph):
     assert len(run.history) == 1
 
 
+@pytest.mark.filterwarnings("ignore:no fact of graph can be held out")
 def test_a_graph_without_validation_trains_to_the_last_epoch():
     run = fivestar.train(fivestar.read_graph([("a", "r", "b"), ("b", "r", "c")]), small())
     assert "valid" not in run.metrics

@@ -33,6 +33,7 @@ print(peak - before)
     ("model", "training", "bound"),
     [
         ("fivestar", {"batch": 5000}, 140),
+        ("fivestar", {"batch": 5000, "refit": True}, 140),
         ("murp", {"batch": 5000, "objective": "softmax"}, 200),
         ("fivestar", {"batch": 5000, "reciprocals": False}, 160),
         ("transe", {"batch": 5000, "negatives": 500, "reciprocals": True}, 130),

@@ -47,7 +47,7 @@ def convert(
             with ranking_progress() as progress:
                 ranked = evaluate(each.model, each.graph, each.graph.valid, progress=progress)
             figures[name] = ranked.figures()
-        after.metrics["valid"] = figures["after"]
+        after.metrics.setdefault("valid", figures["after"])
     after.save(out)
     _show(figures, after.metrics, out)
 

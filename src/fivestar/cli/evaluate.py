@@ -70,6 +70,11 @@ def evaluate(
         triples, known = _of_other_graph(loaded.graph, graph, split)
     if not len(triples):
         raise SettingsError(f"{graph or run}: there are no {split} triples to rank; see --split")
+    if "refit" in loaded.metrics and (split == "valid" or task == "classification"):
+        warn(
+            "this run was refit on its validation triples, so its metrics on them are too high; "
+            "metrics.json has those measured before the refit"
+        )
     if task != "links":
         _other_task(task, loaded, triples, counts, as_json=as_json, plain=not (graph or by))
         return

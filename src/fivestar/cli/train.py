@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_origin
 
 import typer
 from pydantic import BaseModel
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fivestar.cli.run_folder import new_run_folder
 from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, warn
+from fivestar.cli.training_display import training_display
 from fivestar.errors import SettingsError
 from fivestar.runs.defaults import default_training, defaults_for
 from fivestar.runs.settings import ModelSettings, Settings, TrainingSettings
 
-EXAMPLE = "Example: fivestar train my_graph --dim 100 --epochs 50 --reg 0.1 --out my_run"
+if TYPE_CHECKING:
+    from fivestar.graph.knowledge_graph import KnowledgeGraph
+
+EXAMPLE = "Example: fivestar train my_graph.csv"
 _SECTIONS: dict[str, type[BaseModel]] = {"model": ModelSettings, "training": TrainingSettings}
 
 Out = Annotated[
-    Path | None, typer.Option("--out", help="The new folder of the run.", show_default=False)
+    Path | None,
+    typer.Option(
+        "--out",
+        help="New folder for the run. (default: runs/GRAPH-MODEL-DATE)",
+        show_default=False,
+    ),
+]
+Valid = Annotated[
+    float | None,
+    typer.Option(
+        "--valid",
+        help="Facts to hold out for validation if the graph has no valid split: a share (0.1), a "
+        "number (2000), or 0 for none. (default: 5 %, at least 100, at most 10,000, and never "
+        "more than a fifth)",
+        show_default=False,
+    ),
 ]
 SettingsFile = Annotated[
     Path | None,
@@ -58,6 +77,7 @@ def _train(
     source: Source = None,
     *,
     to: Out = None,
+    valid: Valid = None,
     settings_file: SettingsFile = None,
     resume_from: Resume = None,
     begin_from: From = None,
@@ -72,24 +92,59 @@ def _train(
     """
     given = {flag: value for flag, value in flags.items() if value is not None}
     if resume_from is not None:
-        if source or to or settings_file or begin_from or given:
+        if source or to or settings_file or begin_from or given or valid is not None:
             raise SettingsError(
                 "--resume takes the graph and settings of the run: give nothing else"
             )
         _resume(resume_from, tensorboard=tensorboard)
         return
-    if to is None:
-        raise SettingsError("say where the run should go: --out FOLDER")
     settings = _settings(settings_file or _settings_of(begin_from), given, recipe)
-    graph = read_source(source or (str(begin_from / "graph") if begin_from else None), reading)
-    for message in graph.report.warnings:
-        warn(message)
+    graph = _graph(source, begin_from, reading)
+    graph = _with_validation(graph, valid, begin_from, refit=settings.training.refit)
     settings = settings.for_graph(graph)
     from fivestar.training import loop  # noqa: PLC0415  (slow to import)
 
-    with _shown(settings.training.epochs, to if tensorboard else None) as shown:
-        run = loop.train(graph, settings, to, *shown, begin_from)
+    if to is None:
+        to = new_run_folder(graph.name, settings.model.name, date.today())  # noqa: DTZ011
+        err.print(f"Writing the run to {to}", markup=False, soft_wrap=True)
+    with training_display(settings.training.epochs, to if tensorboard else None) as shown:
+        on_epoch, on_step, on_stage = shown.on_epoch, shown.on_step, shown.on_stage
+        run = loop.train(graph, settings, to, on_epoch, on_step, begin_from, on_stage)
     _report(run.metrics, to)
+
+
+def _graph(source: str | None, begin_from: Path | None, reading: Reading) -> KnowledgeGraph:
+    """Read the graph, or the one of the run to begin from; its warnings are printed."""
+    from fivestar.graph.storage import load_graph  # noqa: PLC0415  (slow to import)
+
+    if source is None and begin_from is not None:
+        graph = load_graph(begin_from / "graph")
+    else:
+        graph = read_source(source, reading)
+    for message in graph.report.warnings:
+        warn(message)
+    return graph
+
+
+def _with_validation(
+    graph: KnowledgeGraph, valid: float | None, begin_from: Path | None, *, refit: bool
+) -> KnowledgeGraph:
+    """Hold out validation facts where there are none, and say so in one line."""
+    from fivestar.training.held_out import with_validation  # noqa: PLC0415  (slow to import)
+
+    validated = with_validation(graph, valid, begin_from)
+    if validated.warning:
+        warn(validated.warning)
+    if validated.held_out:
+        text = f"Holding out {validated.held_out:,} of {len(graph.train):,} facts for validation"
+        rest = (
+            "; only the refit trains on them."
+            if refit
+            else ". They are not trained on; --refit trains on them afterwards, --valid 0 turns "
+            "this off."
+        )
+        err.print(text + rest, markup=False, soft_wrap=True)
+    return validated.graph
 
 
 def _resume(folder: Path, *, tensorboard: bool) -> None:
@@ -97,8 +152,8 @@ def _resume(folder: Path, *, tensorboard: bool) -> None:
     from fivestar.training import loop  # noqa: PLC0415
 
     _, settings = read_begun_run(folder)
-    with _shown(settings.training.epochs, folder if tensorboard else None) as shown:
-        run = loop.resume(folder, *shown)
+    with training_display(settings.training.epochs, folder if tensorboard else None) as shown:
+        run = loop.resume(folder, shown.on_epoch, shown.on_step, shown.on_stage)
     _report(run.metrics, folder)
 
 
@@ -134,58 +189,32 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
         if "started_from" in metrics:
             text = _taken_over(kind, **metrics["started_from"][kind])
             out.print(text, markup=False, soft_wrap=True)
-    minutes = metrics["seconds"] / 60
-    text = f"{metrics['epochs']} epochs in {minutes:.1f} minutes"
+    text = f"{metrics['epochs']} epochs in {metrics['seconds'] / 60:.1f} minutes"
     if "valid" in metrics:
+        text += _validation(metrics)
+    if "refit" in metrics:
+        refit = metrics["refit"]
         text += (
-            f"; validation MRR {metrics['valid']['mrr']:.3f}, "
-            f"H@10 {metrics['valid']['hits@10']:.3f} (epoch {metrics['best_epoch']})"
+            f"; refit on {refit['train_triples']:,} facts for {refit['epochs']} epochs (the "
+            "validation metrics are those before the refit)"
         )
     out.print(f"{text}; saved in {folder}", markup=False, soft_wrap=True)
+
+
+def _validation(metrics: dict[str, Any]) -> str:
+    size = metrics["validation"]
+    sampled = size["ranked"] < size["triples"]
+    sample = f", {size['ranked']:,} of {size['triples']:,} validation facts ranked"
+    return (
+        f"; validation MRR {metrics['valid']['mrr']:.3f}, H@10 {metrics['valid']['hits@10']:.3f} "
+        f"(epoch {metrics['best_epoch']}{sample if sampled else ''})"
+    )
 
 
 def _taken_over(kind: str, kept: int, new: int, vanished: int, some_vanished: list[str]) -> str:
     text = f"{kind}: {kept:,} kept, {new:,} new, {vanished:,} vanished"
     more = ", …" if vanished > len(some_vanished) else ""
     return f"{text} ({', '.join(some_vanished)}{more})" if vanished else text
-
-
-@contextmanager
-def _shown(
-    epochs: int, tensorboard: Path | None
-) -> Iterator[tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]]:
-    """A bar on a terminal, plain lines elsewhere, and TensorBoard if asked for.
-
-    Gives what is to be called after each epoch and after each step.
-    """
-    write = None
-    if tensorboard is not None:
-        from fivestar.training.tensorboard import tensorboard_writer  # noqa: PLC0415
-
-        write = tensorboard_writer(tensorboard)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.1f}/{task.total} epochs"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
-        task = bar.add_task("training", total=epochs)
-        best = ""
-
-        def show(line: dict[str, Any]) -> None:
-            nonlocal best
-            if write is not None:
-                write(line)
-            if "valid_mrr" in line:
-                best = f"  valid MRR {line['valid_mrr']:.3f}"
-            text = f"loss {line['loss']:.3f}{best}  {line['triples_per_second']:,.0f} triples/s"
-            if err.is_terminal:
-                bar.update(task, completed=line["epoch"], description=text)
-            else:
-                err.print(f"epoch {line['epoch']}/{epochs}  {text}", markup=False, soft_wrap=True)
-
-        yield show, lambda epochs_done: bar.update(task, completed=epochs_done)
 
 
 def _shown_default(name: str, default: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fivestar.evaluation.ranking import refuse_nan
+from fivestar.evaluation.ranking import Progress, refuse_nan
 from fivestar.graph.known_answers import KnownAnswers
 from fivestar.models.base import Model
 from fivestar.models.similarity import TILE
@@ -54,15 +54,24 @@ class Best:
 
 
 @torch.no_grad()
-def best_tails(model: Model, heads: Ids, relations: Ids, top: int, wanted: Wanted) -> Best:
+def best_tails(
+    model: Model,
+    heads: Ids,
+    relations: Ids,
+    top: int,
+    wanted: Wanted,
+    progress: Progress | None = None,
+) -> Best:
     """The best tails of queries (head, relation).
 
     A relation r + R, where the model has only R relations, asks for the heads of (?, r, head).
+    `progress` is called with (queries done, queries in all).
     """
-    parts = [
-        _best(model, heads[i : i + ROWS], relations[i : i + ROWS], top, wanted)
-        for i in range(0, len(heads), ROWS)
-    ]
+    parts = []
+    for i in range(0, len(heads), ROWS):
+        parts.append(_best(model, heads[i : i + ROWS], relations[i : i + ROWS], top, wanted))
+        if progress is not None:
+            progress(min(i + ROWS, len(heads)), len(heads))
     if not parts:
         none = np.zeros((0, top), np.float32)
         return Best(none.astype(np.int64), none, none, none.astype(bool))

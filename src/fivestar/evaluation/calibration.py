@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from fivestar.errors import SettingsError
 from fivestar.evaluation.best import Best, Wanted, best_tails
+from fivestar.evaluation.ranking import Progress
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
@@ -30,7 +31,7 @@ from fivestar.models.base import Model
 Numbers = npt.NDArray[np.float64]
 Method = Literal["isotonic", "platt"]
 # Facts whose questions are asked, at most, and answers to each.
-_MOST, _ANSWERS = 1500, 10
+MOST_FACTS, _ANSWERS = 1500, 10
 _BINS = 10
 _PLATT_STEPS = 50
 
@@ -86,10 +87,19 @@ class Reliability:
         return {"brier": self.brier, "calibration_error": self.calibration_error, "bins": bins}
 
 
-def calibrate(model: Model, graph: KnowledgeGraph, seed: int = 0) -> Calibration:
-    """Learn probabilities on the validation facts."""
+def calibrate(
+    model: Model,
+    graph: KnowledgeGraph,
+    seed: int = 0,
+    most: int = MOST_FACTS,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Learn probabilities on the validation facts, or on a sample of `most` of them.
+
+    `progress` is called with (queries done, queries in all).
+    """
     rng = np.random.default_rng(seed)
-    found, truth = answered(model, graph, graph.valid, rng)
+    found, truth = answered(model, graph, graph.valid, rng, most, progress)
     at, half = found.log_shares[found.ids >= 0].astype(np.float64), rng.random(len(truth)) < 0.5
     methods: dict[Method, Any] = {"isotonic": _isotonic, "platt": _platt}
     errors: dict[Method, float] = dict.fromkeys(methods, 0.0)
@@ -103,7 +113,12 @@ def calibrate(model: Model, graph: KnowledgeGraph, seed: int = 0) -> Calibration
 
 
 def answered(
-    model: Model, graph: KnowledgeGraph, split: Triples, rng: np.random.Generator
+    model: Model,
+    graph: KnowledgeGraph,
+    split: Triples,
+    rng: np.random.Generator,
+    most: int = MOST_FACTS,
+    progress: Progress | None = None,
 ) -> tuple[Best, Numbers]:
     """The best answers to the questions of some facts, and which of them are true."""
     if not len(split):
@@ -111,7 +126,7 @@ def answered(
             "probabilities are learned and judged on held-out facts; there are none"
         )
     relations = len(graph.relations)
-    some = rng.permutation(len(split))[:_MOST]
+    some = rng.permutation(len(split))[:most]
     chosen = Triples(split.heads[some], split.relations[some], split.tails[some])
     asked = with_reciprocals(chosen, relations)
     questions = np.unique(np.stack([asked.heads, asked.relations], axis=1), axis=0).astype(np.int64)
@@ -120,9 +135,8 @@ def answered(
     rest = facts.array[~facts.are_in(split)]
     others = KnownAnswers.of(with_reciprocals(Triples.of(rest), relations))
     heads, asks = questions.T
-    best = best_tails(
-        model, heads, asks, _ANSWERS, Wanted(others, "new", itself=graph.allows_self_answers)
-    )
+    wanted = Wanted(others, "new", itself=graph.allows_self_answers)
+    best = best_tails(model, heads, asks, _ANSWERS, wanted, progress)
     row, true = own.of_queries(heads, asks)
     width = len(graph.entities)
     mine = np.arange(len(questions))[:, None] * width + best.ids

@@ -237,7 +237,7 @@ class Search:
                 raise Paused("the time is over")
 
         try:
-            settings = with_point(self.plan.base, trial.params)
+            settings = with_point(self.plan.base, {"training.refit": False, **trial.params})
             if self.plan.trial_minutes:
                 limit = {"training.max_minutes": self.plan.trial_minutes}
                 settings = with_point(settings, limit)

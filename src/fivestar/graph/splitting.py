@@ -15,6 +15,9 @@ from fivestar.graph.report import ReadReport, SplitReport
 from fivestar.graph.triples import Triples
 
 PairChoice = Literal["together", "free"]
+# By default validation gets this share of the training facts, within these bounds and never more
+# than one fact in `_OF_FEW`.
+_SHARE, _FEWEST, _MOST, _OF_FEW = 0.05, 100, 10_000, 5
 
 
 def split_graph(
@@ -71,12 +74,90 @@ def split_graph(
     )
 
 
+def hold_out_validation(
+    graph: KnowledgeGraph, valid: float | None = None, *, trained: Triples | None = None
+) -> KnowledgeGraph:
+    """Return a graph whose validation facts are taken from train, without leaks.
+
+    As in `split_graph` with `pairs="together"`, facts between the same two entities stay together
+    and every entity and relation keeps a fact in train. The choice is the same each time.
+
+    Args:
+        graph: a graph without validation facts. Its test facts stay as they are.
+        valid: a share of the training facts (below 1) or a number of them. By default 5 %, at least
+            100 and at most 10,000, but never more than a fifth of the facts.
+        trained: facts that are never held out, because a model has been trained on them.
+
+    Raises:
+        SettingsError: if the graph has validation facts, or `valid` is no share or number.
+        SplitImpossible: if no fact can leave train.
+
+    >>> from fivestar.graph.reading import read_graph
+    >>> square = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
+    >>> hold_out_validation(read_graph(square))
+    KnowledgeGraph('graph': 4 entities, 1 relations, 10 / 2 / 0 triples)
+    """
+    if len(graph.valid):
+        raise SettingsError(
+            f"{graph.name} has {len(graph.valid):,} validation facts of its own, so none are held "
+            "out of train: leave out valid"
+        )
+    facts = graph.train
+    fixed = np.zeros(len(facts), bool) if trained is None else facts.are_in(trained)
+    wanted = _validation_size(valid, len(facts), int((~fixed).sum()))
+    groups = _groups(facts, len(graph.entities), "together").without(fixed)
+    place = _places(facts, groups, {"valid": wanted, "test": 0}, seed=0)
+    if not place.any():
+        raise SplitImpossible(
+            f"no fact of {graph.name} can be held out for validation: there are too few, or each "
+            "is the only one of an entity or a relation"
+            + (", or was trained on before" if fixed.any() else "")
+        )
+    held_out = facts.take(np.flatnonzero(place))
+    before = graph.report.splits.get("train", SplitReport(graph.name, len(facts)))
+    reports = {
+        **graph.report.splits,
+        "train": replace(
+            before,
+            lines=before.lines - len(held_out),
+            triples=len(facts) - len(held_out),
+        ),
+        "valid": SplitReport(before.source, lines=len(held_out), triples=len(held_out)),
+    }
+    return replace(
+        graph,
+        train=facts.take(np.flatnonzero(place == 0)),
+        valid=held_out,
+        report=replace(graph.report, splits=reports),
+    )
+
+
+def _validation_size(valid: float | None, facts: int, free: int) -> int:
+    """Return how many of the facts to hold out; `free` of them can be."""
+    if valid is None:
+        return min(max(round(_SHARE * facts), _FEWEST), _MOST, free // _OF_FEW)
+    if not 0 < valid < facts or (valid >= 1 and valid != int(valid)):
+        raise SettingsError(
+            f"valid must be a share between 0 and 1 or a number of facts below {facts:,}, "
+            f"not {valid:g}"
+        )
+    return max(1, round(valid * facts if valid < 1 else valid))
+
+
 @dataclass(frozen=True)
 class _Groups:
     """Facts that must stay together: `rows[start[i]:start[i + 1]]` are the facts of group i."""
 
     rows: npt.NDArray[np.intp]
     start: npt.NDArray[np.intp]
+
+    def without(self, fixed: npt.NDArray[np.bool_]) -> _Groups:
+        """Return the groups that hold none of the facts marked as fixed."""
+        keep = ~np.logical_or.reduceat(fixed[self.rows], self.start[:-1])
+        sizes = np.diff(self.start)
+        return _Groups(
+            self.rows[np.repeat(keep, sizes)], np.append(0, np.cumsum(sizes[keep])).astype(np.intp)
+        )
 
     def shuffled(self, seed: int) -> Iterator[npt.NDArray[np.intp]]:
         for group in np.random.default_rng(seed).permutation(len(self.start) - 1):
@@ -105,7 +186,6 @@ def _places(
     to both.
     """
     place = np.zeros(len(facts), np.int8)
-    heads, relations, tails = facts.heads.tolist(), facts.relations.tolist(), facts.tails.tolist()
     ends = np.concatenate([facts.heads, facts.tails])
     entity_left = np.bincount(ends).tolist() if len(facts) else []
     relation_left = np.bincount(facts.relations).tolist() if len(facts) else []
@@ -118,22 +198,22 @@ def _places(
         if not fitting:
             continue
         target = max(fitting, key=lambda option: room[option] / size[option])
-        members = rows.tolist()
-        for row in members:
-            entity_left[heads[row]] -= 1
-            entity_left[tails[row]] -= 1
-            relation_left[relations[row]] -= 1
+        # Of the groups that are looked at only: few facts of a large graph leave train.
+        columns = (facts.heads[rows], facts.relations[rows], facts.tails[rows])
+        members = list(zip(*(column.tolist() for column in columns), strict=True))
+        for head, relation, tail in members:
+            entity_left[head] -= 1
+            entity_left[tail] -= 1
+            relation_left[relation] -= 1
         if all(
-            entity_left[heads[row]] > 0
-            and entity_left[tails[row]] > 0
-            and relation_left[relations[row]] > 0
-            for row in members
+            entity_left[h] > 0 and entity_left[t] > 0 and relation_left[r] > 0
+            for h, r, t in members
         ):
             room[target] -= len(members)
             place[rows] = target
             continue
-        for row in members:
-            entity_left[heads[row]] += 1
-            entity_left[tails[row]] += 1
-            relation_left[relations[row]] += 1
+        for head, relation, tail in members:
+            entity_left[head] += 1
+            entity_left[tail] += 1
+            relation_left[relation] += 1
     return place

@@ -99,7 +99,9 @@ class Predictor:
         stored = self.run.metrics.get("calibration")
         if stored is not None:
             return Calibration.from_json(stored)
-        return calibrate(self.model, self.graph) if len(self.graph.valid) else None
+        if "refit" in self.run.metrics or not len(self.graph.valid):
+            return None  # nothing is held out
+        return calibrate(self.model, self.graph)
 
     def likely(self, log_shares: npt.NDArray[np.float32]) -> list[float | None]:
         """The probabilities of log p(answer | question)."""

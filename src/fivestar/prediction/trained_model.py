@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from fivestar.errors import GraphError
+from fivestar.errors import GraphError, GraphWarning
 from fivestar.evaluation.best import Which
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.fivestar import Denominator, Score
@@ -16,9 +18,11 @@ from fivestar.prediction.fold_in import Fact, fold_in
 from fivestar.prediction.neighbours import Neighbour, similar
 from fivestar.prediction.predictor import Prediction, Predictions, Predictor
 from fivestar.runs import conversion
-from fivestar.runs.run import Run, load_run
-from fivestar.runs.settings import Settings
+from fivestar.runs.run import Run, load_run, read_begun_run
+from fivestar.runs.settings import Settings, make_settings
 from fivestar.training import loop
+from fivestar.training.held_out import with_validation
+from fivestar.training.validation import StageCallback
 
 
 class TrainedModel(Run):
@@ -106,18 +110,23 @@ def load(folder: str | os.PathLike[str], epoch: int | None = None) -> TrainedMod
     return TrainedModel.of(load_run(folder, epoch))
 
 
-def train(
+def train(  # noqa: PLR0913
     graph: KnowledgeGraph,
     settings: Settings | Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     on_epoch: loop.Callback | None = None,
     on_step: loop.StepCallback | None = None,
     source: str | os.PathLike[str] | None = None,
+    *,
+    valid: float | None = None,
+    refit: bool = False,
+    on_stage: StageCallback | None = None,
 ) -> TrainedModel:
     """Train a model on a graph.
 
     Args:
-        graph: what to learn; validation needs its valid split.
+        graph: what to learn. If it has no validation facts, some of its training facts are held
+            out: `model.graph.valid` holds them, and they are not trained on.
         settings: `Settings`, or nested mappings as in `{"model": {"dim": 50}}`.
         out: a new folder for the run; it can be resumed and loaded from there.
         on_epoch: called with a line of history after each epoch.
@@ -125,17 +134,51 @@ def train(
         source: the folder of a run to begin from, on this graph or on another one: what it knows
             of the entities and relations of the same names is kept. Unless settings are given, its
             own are used.
+        valid: how many facts to hold out, as a share or a number; 0 for none, with a warning of
+            what is lost. By default 5 %, at least 100 and at most 10,000 facts, but never more than
+            a fifth. Facts between the same two entities stay together, and every entity and
+            relation keeps a fact in train.
+        refit: finally train anew on train and valid, for the number of epochs that was best. The
+            metrics stay those from before; `metrics["refit"]` says so.
+        on_stage: called with ("validation" or "calibration", queries done, queries in all), and
+            with ("refit", 0, epochs) when a refit begins.
+
+    Returns:
+        The model with the best validation MRR, or that of the last epoch without validation.
+
+    Raises:
+        SettingsError: if settings do not go together, or `valid` is given for a graph that has
+            validation facts.
+
+    >>> from fivestar.graph.reading import read_graph
+    >>> facts = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
+    >>> model = train(read_graph(facts), {"model": {"dim": 4}, "training": {"epochs": 2}})
+    >>> model.graph
+    KnowledgeGraph('graph': 4 entities, 1 relations, 10 / 2 / 0 triples)
     """
-    return TrainedModel.of(loop.train(graph, settings, out, on_epoch, on_step, source))
+    if source is not None and settings is None:
+        settings = read_begun_run(Path(source))[1]
+    if not isinstance(settings, Settings):
+        settings = make_settings(settings or {})
+    if refit:
+        training = settings.training.model_copy(update={"refit": True})
+        settings = settings.model_copy(update={"training": training})
+    validated = with_validation(graph, valid, source)
+    if validated.warning:
+        warnings.warn(validated.warning, GraphWarning, stacklevel=2)
+    run = loop.train(validated.graph, settings, out, on_epoch, on_step, source, on_stage)
+    return TrainedModel.of(run)
 
 
 def resume(
     folder: str | os.PathLike[str],
     on_epoch: loop.Callback | None = None,
     on_step: loop.StepCallback | None = None,
+    *,
+    on_stage: StageCallback | None = None,
 ) -> TrainedModel:
     """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
-    return TrainedModel.of(loop.resume(folder, on_epoch, on_step))
+    return TrainedModel.of(loop.resume(folder, on_epoch, on_step, on_stage))
 
 
 def to_fivestar(

@@ -26,7 +26,10 @@ def to_fivestar(
         "score_scale": found.scale,
         "score_shift": found.shift,
     }
-    kept = {key: run.metrics[key] for key in ("epochs", "seconds") if key in run.metrics}
+    keys = ["epochs", "seconds"]
+    if "refit" in run.metrics:  # it was trained on the validation facts, so they are not ranked
+        keys += ["best_epoch", "valid", "refit"]
+    kept = {key: run.metrics[key] for key in keys if key in run.metrics}
     return replace(run, settings=settings, model=found.model, metrics=kept | origin)
 
 

@@ -3,6 +3,7 @@
 settings.toml         every setting, defaults filled in
 graph/                the graph that was trained on, in our own form
 checkpoint.safetensors  where training can go on
+origin.safetensors    what a run with --from and --refit begins with, until it is complete
 model.safetensors     the trained tables
 metrics.json  history.jsonl  README.md
 snapshots/            the tables at chosen epochs
@@ -207,6 +208,7 @@ def _card(run: Run) -> str:
     if "valid" in run.metrics:
         figures = [f"{run.metrics['valid'][key]:.3f}" for key in ("mrr", *_HITS)]
         lines += [
+            *_validation_notes(run.metrics),
             "| split | MRR | H@1 | H@3 | H@10 |",
             "|---|---|---|---|---|",
             f"| valid | {' | '.join(figures)} |",
@@ -217,3 +219,20 @@ def _card(run: Run) -> str:
             meaning = "queries whose own entity outranks the target"
             lines += [f"Self-answer rate on valid: {rate:.1%} ({meaning}).", ""]
     return "\n".join([*lines, "```toml", run.settings.as_toml(), "```", ""])
+
+
+def _validation_notes(metrics: dict[str, Any]) -> list[str]:
+    """Return what the table of metrics does not say: on how many triples, and of which model."""
+    notes = []
+    size = metrics.get("validation", {})
+    if size.get("ranked") != size.get("triples"):
+        notes += [f"Ranked: {size['ranked']:,} of {size['triples']:,} validation triples.", ""]
+    if "refit" in metrics:
+        refit = metrics["refit"]
+        text = (
+            f"Refit on {refit['train_triples']:,} triples (train and valid) for {refit['epochs']} "
+            "epochs; the metrics are those of the model before the refit, which was not trained on "
+            "the validation triples."
+        )
+        notes += [text, ""]
+    return notes

@@ -155,6 +155,15 @@ class TrainingSettings(_Section):
         0, ge=0, description="Stop after this many validations without a better MRR; 0: never."
     )
     evaluate_every: int = Field(5, ge=0, description="Epochs between validations; 0: never.")
+    validation_queries: int = Field(
+        0,
+        ge=0,
+        description="Validation queries to rank, two per triple: a fixed sample (0: all).",
+    )
+    refit: bool = Field(
+        default=False,
+        description="Finally train anew on train and valid, for the best number of epochs.",
+    )
     checkpoint_every: int = Field(1, ge=1, description="Epochs between checkpoints.")
     checkpoint_minutes: float = Field(
         10.0, gt=0, description="Minutes until a checkpoint is written, even within an epoch."
@@ -251,6 +260,8 @@ def _check_training(training: TrainingSettings) -> None:
         raise SettingsError("relations are asked for among reciprocal ones too; use reciprocals")
     if training.relation_draws and not training.relation_weight:
         raise SettingsError("relation-draws does nothing without a relation-weight; give one")
+    if training.refit and not training.evaluate_every:
+        raise SettingsError("refit needs validations to find the number of epochs: evaluate-every")
     if training.objective == "bce" and training.grouping == "triples":
         raise SettingsError(
             "bce must know all answers of a query, or it takes true ones for false; "

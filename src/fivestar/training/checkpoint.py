@@ -36,13 +36,16 @@ class Progress:
     triples: int = 0
     loss: float = 0.0
     epoch_seconds: float = 0.0
-    # By validation.
+    # By validation: all metrics of the best epoch, so that it need not be ranked again.
     best_mrr: float = -1.0
     best_epoch: int = 0
+    best_metrics: dict[str, Any] = field(default_factory=dict)
     waited: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     # What was taken over from another run before the first epoch.
     origin: dict[str, Any] = field(default_factory=dict)
+    # In a refit: the metrics of the training before it.
+    before_refit: dict[str, Any] = field(default_factory=dict)
 
 
 def save_checkpoint(
@@ -60,6 +63,15 @@ def save_checkpoint(
         for name, value in optimizer.state[table].items():
             tensors[f"optimizer.{number}.{name}"] = torch.as_tensor(value)
     write_tensors(path, tensors, {"progress": json.dumps(asdict(progress))})
+
+
+def read_progress(path: Path) -> Progress:
+    """Return how far training was, without loading any tensor."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return Progress(**json.loads(file.metadata()["progress"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from error
 
 
 def load_checkpoint(
@@ -101,10 +113,14 @@ def load_checkpoint(
         ValueError,
         RuntimeError,
     ) as error:
-        raise DamagedCheckpoint(
-            f"{path}: cannot be resumed from ({error}); train anew into another folder"
-        ) from error
+        raise _damaged(path, error) from error
     return progress, kept
+
+
+def _damaged(path: Path, error: Exception) -> DamagedCheckpoint:
+    return DamagedCheckpoint(
+        f"{path}: cannot be resumed from ({error}); train anew into another folder"
+    )
 
 
 def load_memory(path: Path) -> dict[int, dict[str, Tensor]]:

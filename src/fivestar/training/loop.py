@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from fivestar.errors import Diverged, Paused, SettingsError
-from fivestar.evaluation.calibration import calibrate
-from fivestar.evaluation.report import evaluate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.known_answers import with_reciprocals
+from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.runs.run import (
     CHECKPOINT,
@@ -25,21 +24,29 @@ from fivestar.runs.run import (
     build_model,
     read_begun_run,
     save_history,
-    save_run,
     save_snapshot,
 )
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.training.averaging import Average
 from fivestar.training.budget import make_budget
-from fivestar.training.checkpoint import Kept, Progress, load_checkpoint, save_checkpoint
+from fivestar.training.checkpoint import (
+    Kept,
+    Progress,
+    load_checkpoint,
+    read_progress,
+    save_checkpoint,
+)
 from fivestar.training.objectives import OBJECTIVES, Loss
 from fivestar.training.precision import products_in, similarity_at
+from fivestar.training.preconditions import check_batch_norm, check_graph
 from fivestar.training.queries import Batch, Queries
+from fivestar.training.refit import ORIGIN, finish
 from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.relation_question import RelationQuestion
 from fivestar.training.sampling import Negatives, SampledLoss, SampledStep, bernoulli_weights
 from fivestar.training.step import Step
 from fivestar.training.updates import Updates
+from fivestar.training.validation import StageCallback, Validation
 from fivestar.training.warm_start import inherit
 
 # Called with one line of history after each epoch.
@@ -58,60 +65,79 @@ class Trainer:
         self.settings = settings = settings.for_graph(graph)
         self.folder = folder
         self.training = training = settings.training
-        if not len(graph.train):
-            raise SettingsError(f"{graph.name} has no training triples; give a graph with some")
-        if training.snapshot_epochs and folder is None:
-            raise SettingsError("snapshot-epochs needs a folder for the run; give out")
+        check_graph(graph, training, folder)
         if training.threads:
             torch.set_num_threads(training.threads)
         self.device = _device(training.device)
-        self.model = build_model(graph, settings).to(self.device)
+        self.progress = Progress()
+        self.source: Path | None = None
+        self._set_up(graph.train)
+        check_batch_norm(self.model, settings, self.budget.rows, len(graph.train))
+        queries, score_bytes = training.validation_queries, self.budget.score_bytes
+        self.validation = Validation(graph, queries, score_bytes)
+        self._saved_at = time.perf_counter()
+
+    def _set_up(self, facts: Triples) -> None:
+        """Make a fresh model, its optimizer and its queries, to train on these facts."""
+        graph, training = self.graph, self.training
+        self.facts = facts
+        self.model = build_model(graph, self.settings).to(self.device)
         self.model.start(torch.Generator(self.device).manual_seed(training.seed))
         self.updates = Updates(self.model, training)
         self.budget = make_budget(self.model, 2 * len(graph.facts), training)
-        if self.model.couples_rows and not training.reciprocals:
-            raise SettingsError(
-                f"{settings.model.name} normalises over a batch, so it cannot move every entity by "
-                "itself to ask for heads: train it with reciprocals"
-            )
-        if self.model.couples_rows and self.budget.rows < min(training.batch, len(graph.train)):
-            raise SettingsError(
-                f"{settings.model.name} normalises over a batch, so a batch cannot be done in "
-                f"parts: give more memory or a batch of at most {self.budget.rows}"
-            )
-        if self.model.couples_rows and training.relation_weight:
-            raise SettingsError(
-                f"{settings.model.name} normalises over a batch, and a second question changes that"
-                ": train it with relation-weight 0"
-            )
         self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
         relations = len(graph.relations)
         self.queries = Queries.of(
-            with_reciprocals(graph.train, relations),
+            with_reciprocals(facts, relations),
             training.grouping,
             None if training.reciprocals else relations,
         )
         self.steps = self.queries.batch_count(training.batch)  # an epoch
-        self.progress = Progress()
         self.best: dict[str, Tensor] = {}
         self.average = Average(training.average)
-        self._known: KnownAnswers | None = None
-        self._saved_at = time.perf_counter()
 
     def resume(self) -> None:
         """Go on where the checkpoint was written."""
         if self.folder is None:
             raise SettingsError("there is no checkpoint to resume from")
-        self.progress, kept = load_checkpoint(
-            self.folder / CHECKPOINT, self.model, self.updates.optimizer
-        )
+        path = self.folder / CHECKPOINT
+        if read_progress(path).before_refit:
+            self._set_up(self._all_facts())
+        self.progress, kept = load_checkpoint(path, self.model, self.updates.optimizer)
         self.best, self.average.tables = kept["best"], kept["average"]
 
     def begin_from(self, run: Path) -> None:
         """Begin with what a run has learned."""
+        self.source = run
         self.progress.origin = inherit(
             self.model, self.updates.optimizer, self.graph, self.settings, run
         )
+
+    def begin_refit(self, metrics: dict[str, Any]) -> None:
+        """Begin anew on train and valid, to train for as many epochs as were best before.
+
+        With its first checkpoint the refit takes the place of the training before it.
+        """
+        before = self.progress
+        self.progress = Progress(
+            history=before.history, seconds=before.seconds, before_refit=metrics
+        )
+        # There may be memory for one of each only.
+        del self.model, self.updates, self.similarity, self.queries, self.best, self.average
+        self._set_up(self._all_facts())
+        if self.folder is not None and (self.folder / ORIGIN).exists():
+            load_checkpoint(self.folder / ORIGIN, self.model, self.updates.optimizer)
+        elif self.source is not None:
+            self.begin_from(self.source)
+        self.keep_checkpoint()
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch at which training ends at the latest."""
+        return int(self.progress.before_refit.get("best_epoch", self.training.epochs))
+
+    def _all_facts(self) -> Triples:
+        return (self.graph.train + self.graph.valid).distinct()
 
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; the model with the best validation MRR, or the last one."""
@@ -157,7 +183,7 @@ class Trainer:
             case "negative-sampling" | "margin" as kind:
                 known = None
                 if training.negatives_from == "unknown":
-                    known = with_reciprocals(self.graph.train, len(self.graph.relations))
+                    known = with_reciprocals(self.facts, len(self.graph.relations))
                 return SampledStep(
                     self.model,
                     SampledLoss(kind, training.margin, training.adversarial),
@@ -171,16 +197,20 @@ class Trainer:
     def _side_weights(self) -> Tensor | None:
         if self.training.corruption == "uniform":
             return None
-        return bernoulli_weights(self.graph.train, len(self.graph.relations))
+        return bernoulli_weights(self.facts, len(self.graph.relations))
 
     def _out_of_time(self) -> bool:
-        limit = self.training.max_minutes
-        return bool(limit and self.progress.seconds >= 60 * limit)
+        training, progress = self.training, self.progress
+        if not training.max_minutes or progress.before_refit:
+            return False
+        # A refit takes about as long again, so half of the time is left for it.
+        minutes = training.max_minutes / 2 if training.refit else training.max_minutes
+        return progress.seconds >= 60 * minutes
 
     def _finished(self) -> bool:
         training, progress = self.training, self.progress
         return (
-            progress.epoch >= training.epochs
+            progress.epoch >= self.last_epoch
             or bool(training.patience and progress.waited >= training.patience)
             or self._out_of_time()
         )
@@ -208,11 +238,13 @@ class Trainer:
         progress.epoch += 1
         if training.average:
             self.average.add(self.model, progress.epoch)
-        line = {
+        line: dict[str, Any] = {
             "epoch": progress.epoch,
             "loss": progress.loss / progress.triples,
             "triples_per_second": progress.triples / progress.epoch_seconds,
         }
+        if progress.before_refit:
+            line["refit"] = True
         if progress.step < self.steps:
             line["part_of_the_epoch"] = progress.step / self.steps
         progress.step = progress.triples = 0
@@ -260,42 +292,37 @@ class Trainer:
             torch.manual_seed(self.training.seed * 1_000_003 + place)
             yield
 
-    def keep_checkpoint(self) -> None:
+    def keep_checkpoint(self, name: str = CHECKPOINT) -> None:
         """Write where training can go on, if there is a folder."""
         self._saved_at = time.perf_counter()
         if self.folder is not None:
-            path = self.folder / CHECKPOINT
+            path = self.folder / name
             kept: Kept = {"best": self.best, "average": self.average.tables}
             save_checkpoint(path, self.model, self.updates.optimizer, kept, self.progress)
 
     def _keep_snapshot(self) -> None:
-        if self.folder is not None and self.progress.epoch in self.training.snapshot_epochs:
+        """Save the weights of the first training, if this epoch is one of those to keep."""
+        due = self.progress.epoch in self.training.snapshot_epochs
+        if self.folder is not None and due and not self.progress.before_refit:
             save_snapshot(self.model, self.folder, self.progress.epoch)
 
     def _validate(self) -> dict[str, float]:
         """The validation MRR; the best weights are kept."""
-        if not len(self.graph.valid):
-            return {}
         progress = self.progress
+        if not self.validation or progress.before_refit:
+            return {}
         progress.waited += 1
         with self.average.in_place_of(self.model):
-            found = self.evaluate()
+            found = self.validation.rank(self.model)
             if found["mrr"] > progress.best_mrr:
                 progress.best_mrr, progress.best_epoch = found["mrr"], progress.epoch
+                progress.best_metrics = found
                 progress.waited = 0
                 for name, table in self.model.state_dict().items():
                     if name not in self.best:
                         self.best[name] = torch.empty_like(table)
                     self.best[name].copy_(table)
         return {"valid_mrr": found["mrr"], "valid_hits@10": found["hits@10"]}
-
-    def evaluate(self) -> dict[str, Any]:
-        """The figures of the validation triples."""
-        if self._known is None:
-            facts = with_reciprocals(self.graph.facts, len(self.graph.relations))
-            self._known = KnownAnswers.of(facts)
-        valid, known, share = self.graph.valid, self._known, self.budget.score_bytes
-        return evaluate(self.model, self.graph, valid, known, share).figures()
 
 
 def train(
@@ -305,6 +332,7 @@ def train(
     on_epoch: Callback | None = None,
     on_step: StepCallback | None = None,
     source: str | os.PathLike[str] | None = None,
+    on_stage: StageCallback | None = None,
 ) -> Run:
     """Train a model on a graph, from nothing or from the run in the folder `source`.
 
@@ -322,14 +350,17 @@ def train(
     if folder is not None:
         begin_run(graph, settings, folder)
         if source is not None:
+            if settings.training.refit:
+                trainer.keep_checkpoint(ORIGIN)
             trainer.keep_checkpoint()  # a resumed run must not begin from nothing
-    return _finish(trainer, on_epoch, on_step)
+    return finish(trainer, on_epoch, on_step, on_stage)
 
 
 def resume(
     folder: str | os.PathLike[str],
     on_epoch: Callback | None = None,
     on_step: StepCallback | None = None,
+    on_stage: StageCallback | None = None,
 ) -> Run:
     """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
     place = Path(folder)
@@ -337,23 +368,7 @@ def resume(
     trainer = Trainer(graph, settings, place)
     if (place / CHECKPOINT).exists():
         trainer.resume()
-    return _finish(trainer, on_epoch, on_step)
-
-
-def _finish(trainer: Trainer, on_epoch: Callback | None, on_step: StepCallback | None) -> Run:
-    model = trainer.run(on_epoch, on_step)
-    progress = trainer.progress
-    figures: dict[str, Any] = {"epochs": progress.epoch, "seconds": progress.seconds}
-    if progress.origin:
-        figures["started_from"] = progress.origin
-    if len(trainer.graph.valid):
-        figures["best_epoch"] = progress.best_epoch or progress.epoch
-        figures["valid"] = trainer.evaluate()
-        figures["calibration"] = calibrate(model, trainer.graph).as_json()
-    run = Run(trainer.graph, trainer.settings, model, figures, progress.history)
-    if trainer.folder is not None:
-        save_run(run, trainer.folder)
-    return run
+    return finish(trainer, on_epoch, on_step, on_stage)
 
 
 def _device(name: str) -> torch.device:

@@ -22,9 +22,10 @@ def tensorboard_writer(run: Path) -> Callable[[dict[str, Any]], None]:
         nonlocal writer
         # Made late: the folder of the run does not exist before training begins.
         writer = writer or SummaryWriter(run / FOLDER)
+        prefix = "refit/" if line.get("refit") else ""
         for name, value in line.items():
-            if name != "epoch":
-                writer.add_scalar(name, value, line["epoch"])
+            if name not in ("epoch", "refit"):
+                writer.add_scalar(prefix + name, value, line["epoch"])
         writer.flush()
 
     return write

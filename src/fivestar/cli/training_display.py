@@ -1,0 +1,102 @@
+"""Show how far a training is: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fivestar.cli.terminal import err
+
+# Seconds after which a validation without a terminal says how far it is.
+_LONG = 10.0
+
+
+class TrainingDisplay:
+    """Callbacks for a training.
+
+    Args:
+        bar: where bars are drawn, if standard error is a terminal.
+        epochs: the epochs that are trained at most.
+        write: called with each line of history, for example by TensorBoard.
+    """
+
+    def __init__(
+        self, bar: Progress, epochs: int, write: Callable[[dict[str, Any]], None] | None = None
+    ) -> None:
+        self._bar = bar
+        self._epochs = epochs
+        self._write = write
+        self._training = bar.add_task("training", total=epochs, unit="epochs", digits=".1f")
+        self._ranking = bar.add_task(
+            "validation", total=0, unit="queries", digits=",.0f", visible=False
+        )
+        self._ranking_began: float | None = None
+        self._said = False
+        self._mrr = self._phase = ""
+
+    def on_epoch(self, line: dict[str, Any]) -> None:
+        """Show a line of history; an MRR says in which epoch it was measured."""
+        if self._write is not None:
+            self._write(line)
+        if "valid_mrr" in line:
+            self._mrr = f"  valid MRR {line['valid_mrr']:.3f} (epoch {line['epoch']})"
+        mrr = "" if self._phase else self._mrr
+        text = f"loss {line['loss']:.3f}{mrr}  {line['triples_per_second']:,.0f} triples/s"
+        if err.is_terminal:
+            self._bar.update(
+                self._training, completed=line["epoch"], description=f"{self._phase}{text}"
+            )
+        else:
+            self._say(f"{self._phase}epoch {line['epoch']}/{self._epochs}  {text}")
+
+    def on_step(self, epochs_done: float) -> None:
+        """Move the bar."""
+        self._bar.update(self._training, completed=epochs_done)
+
+    def on_stage(self, stage: str, done: int, total: int) -> None:
+        """Show how far a validation or a calibration is, or that a refit begins."""
+        if stage == "refit":
+            self._epochs, self._phase = total, "refit: "
+            self._bar.reset(self._training, total=total, description="refit")
+            self._say(f"refit: training anew on train and valid for {total} epochs")
+            return
+        now = time.monotonic()
+        if self._ranking_began is None:
+            self._ranking_began, self._said = now, False
+            self._bar.reset(self._ranking)
+        unfinished = done < total
+        self._bar.update(
+            self._ranking, description=stage, completed=done, total=total, visible=unfinished
+        )
+        if unfinished and not self._said and now - self._ranking_began >= _LONG:
+            self._said = True
+            if not err.is_terminal:
+                self._say(f"{stage}: {done:,} of {total:,} queries ranked so far")
+        if not unfinished:
+            self._ranking_began = None
+
+    def _say(self, text: str) -> None:
+        err.print(text, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def training_display(epochs: int, tensorboard: Path | None) -> Iterator[TrainingDisplay]:
+    """Show a training of at most this many epochs; `tensorboard` is the run to write events to."""
+    write = None
+    if tensorboard is not None:
+        from fivestar.training.tensorboard import tensorboard_writer  # noqa: PLC0415
+
+        write = tensorboard_writer(tensorboard)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:{task.fields[digits]}}/{task.total:,} {task.fields[unit]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
+        yield TrainingDisplay(bar, epochs, write)

@@ -1,0 +1,131 @@
+"""`fivestar train` on one file, without a validation split and without --out."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+from typer.testing import CliRunner
+
+import fivestar
+from fivestar.cli import training_display
+from fivestar.cli.main import app
+from fivestar.cli.run_folder import new_run_folder
+from fivestar.cli.training_display import TrainingDisplay
+
+QUICK = ("--dim", 4, "--epochs", 4, "--evaluate-every", 2, "--threads", 1)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def my_csv(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    facts = [(f"a{i // 20}", "r", f"b{i % 20}") for i in range(400)]
+    (tmp_path / "my.csv").write_text("".join(",".join(fact) + "\n" for fact in facts))
+    return "my.csv"
+
+
+def test_one_file_and_no_flags(my_csv):
+    result = run("train", my_csv, *QUICK)
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stderr.splitlines() if "Holding out" in line]
+    assert line == (
+        "Holding out 80 of 400 facts for validation. They are not trained on; --refit trains on "
+        "them afterwards, --valid 0 turns this off."
+    )
+    folder = Path("runs") / f"my-fivestar-{date.today().isoformat()}"  # noqa: DTZ011
+    assert f"Writing the run to {folder}" in result.stderr
+    assert f"saved in {folder}" in result.stdout
+    assert len(fivestar.load(folder).graph.valid) == 80
+    again = run("train", my_csv, *QUICK)
+    assert f"saved in {folder}-2" in again.stdout
+    assert fivestar.load(f"{folder}-2").graph == fivestar.load(folder).graph
+
+
+@pytest.mark.parametrize(("valid", "count"), [("0.1", 40), ("30", 30)])
+def test_the_share_or_number_of_facts_held_out(my_csv, valid, count):
+    result = run("train", my_csv, *QUICK, "--valid", valid, "--out", "run")
+    assert f"Holding out {count} of 400 facts" in result.stderr
+    assert len(fivestar.load("run").graph.valid) == count
+
+
+def test_training_without_validation_says_what_is_lost(my_csv):
+    result = run("train", my_csv, *QUICK, "--valid", 0, "--out", "run")
+    assert result.exit_code == 0, result.output
+    assert "warning: training without validation: there is no early stopping" in result.stderr
+    assert "Holding out" not in result.stderr
+    assert "validation MRR" not in result.stdout
+
+
+def test_valid_is_for_graphs_without_a_valid_split(my_csv):
+    assert "validation facts of its own" in str(run("train", "--valid", 0.1).exception)
+    assert "give nothing else" in str(run("train", "--resume", "run", "--valid", 0.1).exception)
+    assert "a share between 0 and 1" in str(run("train", my_csv, "--valid", -1).exception)
+    assert not Path("runs").exists()
+
+
+def test_refit_and_what_is_said_of_it(my_csv):
+    result = run("train", my_csv, *QUICK, "--refit", "--out", "run")
+    assert result.exit_code == 0, result.output
+    assert "Holding out 80 of 400 facts for validation; only the refit" in result.stderr
+    best = fivestar.load("run").metrics["best_epoch"]
+    assert f"refit: training anew on train and valid for {best} epochs" in result.stderr
+    assert f"refit: epoch {best}/{best}  loss" in result.stderr
+    assert f"refit on 400 facts for {best} epochs (the validation metrics" in result.stdout
+    assert (
+        "was refit on its validation triples" in run("evaluate", "run", "--split", "valid").stderr
+    )
+    assert run("train", "--resume", "run").exit_code == 0
+
+
+def test_a_sampled_validation_is_said_to_be_one(my_csv):
+    result = run("train", my_csv, *QUICK, "--validation-queries", 10, "--out", "run")
+    assert "5 of 80 validation facts ranked" in result.stdout
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["validation"] == {"triples": 80, "ranked": 5}
+
+
+def test_an_mrr_says_in_which_epoch_it_was_measured(my_csv):
+    lines = run("train", my_csv, *QUICK).stderr.splitlines()
+    told = {line.split()[1]: line for line in lines if line.startswith("epoch")}
+    assert "MRR" not in told["1/4"]
+    assert "(epoch 2)" in told["2/4"]
+    assert "(epoch 2)" in told["3/4"]
+    assert "(epoch 4)" in told["4/4"]
+
+
+def test_a_long_validation_says_once_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(training_display, "_LONG", 0.0)
+    shown = TrainingDisplay(Progress(disable=True), epochs=3)
+    for _ in range(2):
+        for done in (10, 20, 30):
+            shown.on_stage("validation", done, 30)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["validation: 10 of 30 queries ranked so far"] * 2
+
+
+@pytest.mark.parametrize(
+    ("graph", "name"),
+    [
+        ("umls", "umls"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("a b:c*d?", "a-b-c-d"),
+        ("Länder", "Länder"),
+        (".hidden", "hidden"),
+        ("--", "graph"),
+        ("", "graph"),
+        ("x" * 300, "x" * 80),
+    ],
+)
+def test_odd_names_of_graphs_make_good_folders(tmp_path, graph, name):
+    day = date(2026, 11, 17)
+    for number in ("", "-2", "-3"):
+        folder = new_run_folder(graph, "complex", day, tmp_path)
+        assert folder == tmp_path / f"{name}-complex-2026-11-17{number}"
+        folder.mkdir()
