@@ -11,7 +11,7 @@ from fivestar.cli.terminal import err, warn
 if TYPE_CHECKING:
     from fivestar.experiments.ledger import Entry
     from fivestar.experiments.reproduction import Job
-    from fivestar.experiments.tried import Tried
+    from fivestar.training.trials import Tried
 
 # Seconds between lines when there is nothing of importance to say.
 _QUIET = 20.0

@@ -15,8 +15,8 @@ from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import warn
 
 if TYPE_CHECKING:
-    from fivestar.experiments.search import Search
     from fivestar.runs.settings import Settings
+    from fivestar.training.search import Search
 
 EXAMPLE = "Example: fivestar search nell-995-h25 --dim 100 --trials 12 --minutes 60 --out best.toml"
 
@@ -84,9 +84,9 @@ def search(  # noqa: PLR0913
 ) -> None:
     """Find settings by validation MRR; go on with a search, or join one that others work on."""
     from fivestar.cli.long_work import WatchedTrials  # noqa: PLC0415
-    from fivestar.experiments.search import Plan, Search  # noqa: PLC0415  (slow to import)
-    from fivestar.experiments.space import read_space  # noqa: PLC0415
     from fivestar.graph.reading import read_graph  # noqa: PLC0415
+    from fivestar.training.search import Plan, Search  # noqa: PLC0415  (slow to import)
+    from fivestar.training.space import read_space  # noqa: PLC0415
 
     training = {"epochs": epochs, "evaluate_every": evaluate_every, "seed": seed}
     read = read_graph(graph)

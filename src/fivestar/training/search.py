@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from fivestar.errors import FivestarError, Paused, SettingsError
-from fivestar.experiments.ledger import learned_settings
-from fivestar.experiments.space import Range, Space, with_point
-from fivestar.experiments.tried import Tried, summary, tried_of
 from fivestar.extras import needs
 from fivestar.file_lock import alone, if_free
 from fivestar.graph.folders import replace_file
 from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.runs.learned import learned_settings
 from fivestar.runs.settings import Settings
 from fivestar.training.loop import Callback, StepCallback, train
+from fivestar.training.space import Range, Space, with_point
+from fivestar.training.trials import Tried, summary, tried_of
 
 Sampler = Literal["tpe", "grid"]
 Pruner = Literal["median", "none"]

@@ -12,15 +12,15 @@ from tests.graphs import people_graph
 
 import fivestar
 from fivestar.errors import MissingExtra, Paused, SettingsError
-from fivestar.experiments import search as searching
 from fivestar.experiments.ledger import settings_hash
 from fivestar.experiments.recipes import recipe
-from fivestar.experiments.search import Plan, Search
 from fivestar.experiments.search_plots import history, importance
-from fivestar.experiments.space import Range, Space, read_space, with_point
 from fivestar.graph.writing import write_graph
 from fivestar.runs.settings import make_settings, read_settings
 from fivestar.training import loop
+from fivestar.training import search as searching
+from fivestar.training.search import Plan, Search
+from fivestar.training.space import Range, Space, read_space, with_point
 
 QUICK = {"epochs": 3, "evaluate_every": 1, "batch": 20, "threads": 1}
 SPACE = Space("made up", {"training.lr": (0.03, 0.1, 0.3), "training.reg": (0.01, 0.1)})
@@ -147,7 +147,7 @@ def test_a_trial_that_is_cut_off_is_tried_again(tmp_path):
 
 def test_the_time_ends_within_a_trial(tmp_path, monkeypatch):
     clock = iter(range(10_000))
-    monkeypatch.setattr("fivestar.experiments.search.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fivestar.training.search.time.monotonic", lambda: next(clock))
     search = Search(plan(trials=9, minutes=0.1), tmp_path / "study")
     watcher = Watcher()
     search.run(watcher)
