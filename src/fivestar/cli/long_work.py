@@ -39,15 +39,12 @@ class WatchedJobs:
 class WatchedTrials:
     """A line for each trial and each validation."""
 
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
-
     def begins(
-        self, number: int, point: dict[str, Any]
+        self, number: int, point: dict[str, Any], epochs: int
     ) -> tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]:
-        """A trial begins."""
+        """Announce a training of a trial."""
         say(f"trial {number}: {spoken(point)}")
-        return epoch_lines(self.epochs)
+        return epoch_lines(epochs)
 
     def ended(self, tried: Tried) -> None:
         """A trial is complete, pruned or failed."""
