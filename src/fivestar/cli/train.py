@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +13,18 @@ import typer
 from pydantic import BaseModel
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fivestar.cli.budget import (
+    Budget,
+    BudgetDims,
+    BudgetModels,
+    budget_of,
+    resume_budget,
+    train_in_budget,
+)
 from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, warn
 from fivestar.errors import SettingsError
-from fivestar.runs.settings import ModelSettings, Settings, TrainingSettings
+from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_values
 
 EXAMPLE = "Example: fivestar train my_graph --dim 100 --epochs 50 --reg 0.1 --out my_run"
 _SECTIONS: dict[str, type[BaseModel]] = {"model": ModelSettings, "training": TrainingSettings}
@@ -46,7 +55,7 @@ TensorBoard = Annotated[
 
 
 @reads_a_source
-def _train(
+def _train(  # noqa: PLR0913
     source: Source = None,
     *,
     to: Out = None,
@@ -54,6 +63,9 @@ def _train(
     resume_from: Resume = None,
     begin_from: From = None,
     tensorboard: TensorBoard = False,
+    budget: Budget = None,
+    budget_models: BudgetModels = None,
+    budget_dims: BudgetDims = None,
     reading: Reading,
     **flags: Any,
 ) -> None:
@@ -61,20 +73,31 @@ def _train(
 
     The defaults are those of 5★E; other models bring their published ones: fivestar models NAME.
     """
+    began = time.monotonic()
     given = {flag: value for flag, value in flags.items() if value is not None}
     if resume_from is not None:
-        if source or to or settings_file or begin_from or given:
+        if source or to or settings_file or begin_from or budget or given:
             raise SettingsError(
                 "--resume takes the graph and settings of the run: give nothing else"
             )
-        _resume(resume_from, tensorboard=tensorboard)
+        metrics = resume_budget(resume_from, began, tensorboard=tensorboard)
+        if metrics is None:
+            _resume(resume_from, tensorboard=tensorboard)
+        else:
+            _report(metrics, resume_from)
         return
+    limit = budget_of(budget, budget_models, budget_dims, begin_from)
     if to is None:
         raise SettingsError("say where the run should go: --out FOLDER")
-    settings = _settings(settings_file or _settings_of(begin_from), given)
+    values, where = _values(settings_file or _settings_of(begin_from), given)
+    settings = make_settings(values, where)
     graph = read_source(source or (str(begin_from / "graph") if begin_from else None), reading)
     for message in graph.report.warnings:
         warn(message)
+    if limit is not None:
+        metrics = train_in_budget(graph, values, to, limit, began, tensorboard=tensorboard)
+        _report(metrics, to)
+        return
     from fivestar.training import loop  # noqa: PLC0415  (slow to import)
 
     with _shown(settings.training.epochs, to if tensorboard else None) as shown:
@@ -92,14 +115,13 @@ def _resume(folder: Path, *, tensorboard: bool) -> None:
     _report(run.metrics, folder)
 
 
-def _settings(file: Path | None, given: dict[str, Any]) -> Settings:
-    from fivestar.runs.settings import make_settings, read_settings  # noqa: PLC0415
-
+def _values(file: Path | None, given: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the settings that are given by a file and by flags, and where they come from."""
     changes: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for flag, value in given.items():
         section = next(s for s, kind in _SECTIONS.items() if _key(s, flag) in kind.model_fields)
         changes[section][_key(section, flag)] = value
-    return read_settings(file, changes) if file else make_settings(changes, "command line")
+    return (read_values(file, changes), str(file)) if file else (changes, "command line")
 
 
 def _settings_of(run: Path | None) -> Path | None:

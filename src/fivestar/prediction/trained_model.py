@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from fivestar.errors import GraphError
+from fivestar.errors import GraphError, SettingsError
 from fivestar.evaluation.best import Which
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.fivestar import Denominator, Score
@@ -106,13 +108,17 @@ def load(folder: str | os.PathLike[str], epoch: int | None = None) -> TrainedMod
     return TrainedModel.of(load_run(folder, epoch))
 
 
-def train(
+def train(  # noqa: PLR0913
     graph: KnowledgeGraph,
     settings: Settings | Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     on_epoch: loop.Callback | None = None,
     on_step: loop.StepCallback | None = None,
     source: str | os.PathLike[str] | None = None,
+    *,
+    budget: str | dt.timedelta | None = None,
+    budget_models: Sequence[str] = (),
+    budget_dims: Sequence[int] = (),
 ) -> TrainedModel:
     """Train a model on a graph.
 
@@ -125,8 +131,37 @@ def train(
         source: the folder of a run to begin from, on this graph or on another one: what it knows
             of the entities and relations of the same names is kept. Unless settings are given, its
             own are used.
+        budget: the time for everything, as in `"10m"` or a timedelta: settings are searched by
+            validation, and the best are trained at full length. Settings that are given are not
+            searched, so give only those that must hold. The callbacks are called in the trainings
+            at full length. Needs the extra `search`.
+        budget_models: models to choose from within the budget, the first being the default.
+        budget_dims: dimensions to choose from within the budget, the first being the default.
+
+    Example:
+        >>> import fivestar
+        >>> facts = [(f"p{i}", "knows", f"p{(i + 7) % 60}") for i in range(60)]
+        >>> graph = fivestar.split_graph(fivestar.read_graph(facts), valid=0.1, test=0.1)
+        >>> model = fivestar.train(graph, {"model": {"dim": 4}, "training": {"epochs": 3}})
+        >>> model.metrics["epochs"]
+        3
     """
-    return TrainedModel.of(loop.train(graph, settings, out, on_epoch, on_step, source))
+    if budget is None:
+        if budget_models or budget_dims:
+            raise SettingsError("budget_models and budget_dims need a budget")
+        return TrainedModel.of(loop.train(graph, settings, out, on_epoch, on_step, source))
+    if source is not None:
+        raise SettingsError("a budget chooses settings for a training from scratch: omit source")
+    from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
+
+    if isinstance(settings, Settings):
+        settings = settings.model_dump(exclude_unset=True)
+    watcher = time_budget.Quiet(on_epoch, on_step)
+    return TrainedModel.of(
+        time_budget.train_within(
+            graph, settings or {}, budget, out, watcher, budget_models, budget_dims
+        )
+    )
 
 
 def resume(
@@ -134,7 +169,16 @@ def resume(
     on_epoch: loop.Callback | None = None,
     on_step: loop.StepCallback | None = None,
 ) -> TrainedModel:
-    """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
+    """Go on with a run that was stopped, by whatever: the result is as if it had not been.
+
+    A run within a time budget continues in its search or its final training; the time that it has
+    used before counts.
+    """
+    from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
+
+    if time_budget.has_budget(Path(folder)):
+        watcher = time_budget.Quiet(on_epoch, on_step)
+        return TrainedModel.of(time_budget.resume_within(folder, watcher))
     return TrainedModel.of(loop.resume(folder, on_epoch, on_step))
 
 

@@ -20,8 +20,9 @@ _CANDIDATES = (1024, 4096)
 # Up to this many entities an exact softmax takes about as long as a sampled one.
 _EXACT = 5000
 _INITS = ("rotation", "identity")
-# Factors of the default regularization weight that are tried after the default itself.
-_SPREAD = (1 / 3, 3.0, 1 / 10, 10.0)
+# Factors of the default regularization weight that are tried after the default itself, and after
+# the other settings have been changed once.
+_NEAR, _FAR = (1 / 3, 3.0), (1 / 10, 10.0)
 
 
 def space_around(
@@ -63,16 +64,33 @@ def space_around(
 
 
 def starting_points(base: Settings, space: Space) -> list[dict[str, Any]]:
-    """Return what to try first: the default, then other weights of the regularizer."""
+    """Return what to try first: the default, then one setting changed at a time."""
     default = default_point(base, space)
-    points = [default]
+    points = [default, *_scaled(default, space, _NEAR)]
+    for name, values in space.choices.items():
+        if isinstance(values, Range):
+            if name != "training.reg":
+                points.append({**default, name: _far_end(default[name], values)})
+        else:
+            points += [{**default, name: value} for value in values]
+    points += _scaled(default, space, _FAR)
+    return [point for n, point in enumerate(points) if point not in points[:n]]
+
+
+def _scaled(
+    default: dict[str, Any], space: Space, factors: tuple[float, ...]
+) -> list[dict[str, Any]]:
+    """Return the default with other regularization weights, as far as the space goes."""
     regs = space.choices.get("training.reg")
-    if isinstance(regs, Range):
-        for factor in _SPREAD:
-            reg = default["training.reg"] * factor
-            if regs.low <= reg <= regs.high:
-                points.append({**default, "training.reg": reg})
-    return points
+    if not isinstance(regs, Range):
+        return []
+    scaled = (default["training.reg"] * factor for factor in factors)
+    return [{**default, "training.reg": min(max(reg, regs.low), regs.high)} for reg in scaled]
+
+
+def _far_end(value: float, values: Range) -> float:
+    """Return the end of a range that is further away, by ratio."""
+    return values.high if value**2 <= values.low * values.high else values.low
 
 
 def default_point(base: Settings, space: Space) -> dict[str, Any]:

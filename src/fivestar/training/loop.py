@@ -113,6 +113,11 @@ class Trainer:
             self.model, self.updates.optimizer, self.graph, self.settings, run
         )
 
+    def stop_after(self, seconds: float) -> None:
+        """End after this many more seconds of training, whatever the settings say."""
+        minutes = (self.progress.seconds + seconds) / 60
+        self.training = self.training.model_copy(update={"max_minutes": minutes})
+
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; the model with the best validation MRR, or the last one."""
         training = self.training
@@ -323,7 +328,7 @@ def train(
         begin_run(graph, settings, folder)
         if source is not None:
             trainer.keep_checkpoint()  # a resumed run must not begin from nothing
-    return _finish(trainer, on_epoch, on_step)
+    return finish(trainer, on_epoch, on_step)
 
 
 def resume(
@@ -337,10 +342,16 @@ def resume(
     trainer = Trainer(graph, settings, place)
     if (place / CHECKPOINT).exists():
         trainer.resume()
-    return _finish(trainer, on_epoch, on_step)
+    return finish(trainer, on_epoch, on_step)
 
 
-def _finish(trainer: Trainer, on_epoch: Callback | None, on_step: StepCallback | None) -> Run:
+def finish(
+    trainer: Trainer,
+    on_epoch: Callback | None = None,
+    on_step: StepCallback | None = None,
+    more: Callable[[], Mapping[str, Any]] = dict,
+) -> Run:
+    """Train to the end, validate, calibrate and save; `more` gives further metrics at the end."""
     model = trainer.run(on_epoch, on_step)
     progress = trainer.progress
     figures: dict[str, Any] = {"epochs": progress.epoch, "seconds": progress.seconds}
@@ -350,6 +361,7 @@ def _finish(trainer: Trainer, on_epoch: Callback | None, on_step: StepCallback |
         figures["best_epoch"] = progress.best_epoch or progress.epoch
         figures["valid"] = trainer.evaluate()
         figures["calibration"] = calibrate(model, trainer.graph).as_json()
+    figures |= more()
     run = Run(trainer.graph, trainer.settings, model, figures, progress.history)
     if trainer.folder is not None:
         save_run(run, trainer.folder)

@@ -143,8 +143,6 @@ class Search:
         question = self._question()
         asked = study.user_attrs.get("question")
         if asked is None:
-            for point in plan.starts:
-                study.enqueue_trial(point, skip_if_exists=True)
             study.set_user_attr("question", question)
         elif asked != question:
             different = [key for key in question | asked if asked.get(key) != question.get(key)]
@@ -184,14 +182,15 @@ class Search:
         trials = self._trials()
         if len(trials) >= self.plan.trials:
             return None
-        if self.plan.sampler == "grid" and not self._waiting():
+        if not self._waiting():  # trials that were cut off come first
             point = self._unvisited()
-            if point is None:
+            if point is not None:
+                self._study.enqueue_trial(point)
+            elif self.plan.sampler == "grid":
                 return None
-            self._study.enqueue_trial(point)
         seed = self.plan.base.training.seed * 1_000_003 + len(trials)
         self._study.sampler = self._optuna.samplers.TPESampler(
-            n_startup_trials=len(self.plan.starts) + _AT_RANDOM, seed=seed
+            n_startup_trials=max(_AT_RANDOM, len(self.plan.starts)), seed=seed
         )
         trial = self._study.ask(fixed_distributions=self._distributions())
         trial.set_user_attr("worker", worker)
@@ -202,10 +201,12 @@ class Search:
         return list(self._study.get_trials(deepcopy=False, states=(states.WAITING,)))
 
     def _unvisited(self) -> dict[str, Any] | None:
-        """The next point of the grid; in an order of chance, so that a part of it is a sample."""
+        """Return the next start, or point of the grid (shuffled: a part of it is a sample)."""
         visited = [trial.params for trial in self._trials()]
-        points = self.plan.space.grid()
-        random.Random(self.plan.base.training.seed).shuffle(points)  # noqa: S311
+        points = list(self.plan.starts)
+        if self.plan.sampler == "grid":
+            points = self.plan.space.grid()
+            random.Random(self.plan.base.training.seed).shuffle(points)  # noqa: S311
         return next((point for point in points if point not in visited), None)
 
     def _distributions(self) -> dict[str, Any]:
