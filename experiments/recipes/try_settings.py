@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import fivestar
-from fivestar.experiments.ledger import learned_settings
 from fivestar.experiments.recipes import recipe
 from fivestar.file_lock import alone
+from fivestar.runs.learned import learned_settings
 from fivestar.runs.provenance import provenance
 from fivestar.runs.settings import ModelSettings
 from fivestar.training.loop import Trainer

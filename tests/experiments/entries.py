@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fivestar.experiments.ledger import Entry, learned_settings, settings_hash
+from fivestar.experiments.ledger import Entry, settings_hash
+from fivestar.runs.learned import learned_settings
 from fivestar.runs.settings import make_settings
 
 

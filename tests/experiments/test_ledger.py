@@ -16,13 +16,13 @@ from fivestar.errors import DamagedLedger, SettingsError
 from fivestar.experiments import ledger as ledgers
 from fivestar.experiments.kept_ranks import load_ranks
 from fivestar.experiments.ledger import (
-    NOT_LEARNED,
     Entry,
     append,
     read_ledger,
     record,
     settings_hash,
 )
+from fivestar.runs.learned import NOT_LEARNED
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings
 from fivestar.training.loop import train
 

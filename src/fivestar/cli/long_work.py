@@ -11,7 +11,7 @@ from fivestar.cli.terminal import err, warn
 if TYPE_CHECKING:
     from fivestar.experiments.ledger import Entry
     from fivestar.experiments.reproduction import Job
-    from fivestar.experiments.tried import Tried
+    from fivestar.training.trials import Tried
 
 # Seconds between lines when there is nothing of importance to say.
 _QUIET = 20.0
@@ -39,15 +39,12 @@ class WatchedJobs:
 class WatchedTrials:
     """A line for each trial and each validation."""
 
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
-
     def begins(
-        self, number: int, point: dict[str, Any]
+        self, number: int, point: dict[str, Any], epochs: int
     ) -> tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]:
-        """A trial begins."""
+        """Announce a training of a trial."""
         say(f"trial {number}: {spoken(point)}")
-        return epoch_lines(self.epochs)
+        return epoch_lines(epochs)
 
     def ended(self, tried: Tried) -> None:
         """A trial is complete, pruned or failed."""

@@ -15,8 +15,8 @@ from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import warn
 
 if TYPE_CHECKING:
-    from fivestar.experiments.search import Search
     from fivestar.runs.settings import Settings
+    from fivestar.training.search import Search
 
 EXAMPLE = "Example: fivestar search nell-995-h25 --dim 100 --trials 12 --minutes 60 --out best.toml"
 
@@ -45,8 +45,11 @@ def search(  # noqa: PLR0913
         typer.Option(help="Where earlier trials point to, or every point of the space."),
     ] = "tpe",
     pruner: Annotated[
-        Literal["median", "none"],
-        typer.Option(help="Give up a trial that is below the median of the others, or none."),
+        Literal["median", "halving", "none"],
+        typer.Option(
+            help="median: stop a trial below the median of the others. halving: train a ninth, a "
+            "third and all of the epochs, the best third each time. none: train all to the end."
+        ),
     ] = "median",
     settings_file: Annotated[
         Path | None,
@@ -84,9 +87,10 @@ def search(  # noqa: PLR0913
 ) -> None:
     """Find settings by validation MRR; go on with a search, or join one that others work on."""
     from fivestar.cli.long_work import WatchedTrials  # noqa: PLC0415
-    from fivestar.experiments.search import Plan, Search  # noqa: PLC0415  (slow to import)
-    from fivestar.experiments.space import read_space  # noqa: PLC0415
     from fivestar.graph.reading import read_graph  # noqa: PLC0415
+    from fivestar.training.search import Search  # noqa: PLC0415  (slow to import)
+    from fivestar.training.space import read_space  # noqa: PLC0415
+    from fivestar.training.trials import Plan  # noqa: PLC0415
 
     training = {"epochs": epochs, "evaluate_every": evaluate_every, "seed": seed}
     read = read_graph(graph)
@@ -104,7 +108,7 @@ def search(  # noqa: PLR0913
     )
     default = Path("searches") / f"{read.name}-{base.model.name}.journal"
     study = Search(plan, storage or default)
-    study.run(WatchedTrials(base.training.epochs), out)
+    study.run(WatchedTrials(), out)
     if plots is not None:
         _draw(study, plots)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -11,13 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_origin
 import typer
 from pydantic import BaseModel
 
+from fivestar.cli.budget import (
+    Budget,
+    BudgetDims,
+    BudgetModels,
+    budget_of,
+    resume_budget,
+    train_in_budget,
+)
 from fivestar.cli.run_folder import new_run_folder
 from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, warn
 from fivestar.cli.training_display import training_display
 from fivestar.errors import SettingsError
 from fivestar.runs.defaults import default_training, defaults_for
-from fivestar.runs.settings import ModelSettings, Settings, TrainingSettings
+from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_values
 
 if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -73,7 +82,7 @@ TensorBoard = Annotated[
 
 
 @reads_a_source
-def _train(
+def _train(  # noqa: PLR0913
     source: Source = None,
     *,
     to: Out = None,
@@ -83,6 +92,9 @@ def _train(
     begin_from: From = None,
     recipe: Recipe = "default",
     tensorboard: TensorBoard = False,
+    budget: Budget = None,
+    budget_models: BudgetModels = None,
+    budget_dims: BudgetDims = None,
     reading: Reading,
     **flags: Any,
 ) -> None:
@@ -90,23 +102,34 @@ def _train(
 
     Defaults depend on the model (fivestar models NAME) and on the size of the graph.
     """
+    began = time.monotonic()
     given = {flag: value for flag, value in flags.items() if value is not None}
     if resume_from is not None:
-        if source or to or settings_file or begin_from or given or valid is not None:
+        if source or to or settings_file or begin_from or budget or given or valid is not None:
             raise SettingsError(
                 "--resume takes the graph and settings of the run: give nothing else"
             )
-        _resume(resume_from, tensorboard=tensorboard)
+        metrics = resume_budget(resume_from, began, tensorboard=tensorboard)
+        if metrics is None:
+            _resume(resume_from, tensorboard=tensorboard)
+        else:
+            _report(metrics, resume_from)
         return
-    settings = _settings(settings_file or _settings_of(begin_from), given, recipe)
+    limit = budget_of(budget, budget_models, budget_dims, begin_from)
+    values, where = _values(settings_file or _settings_of(begin_from), given, recipe)
+    settings = make_settings(values, where)
     graph = _graph(source, begin_from, reading)
     graph = _with_validation(graph, valid, begin_from, refit=settings.training.refit)
     settings = settings.for_graph(graph)
-    from fivestar.training import loop  # noqa: PLC0415  (slow to import)
-
     if to is None:
         to = new_run_folder(graph.name, settings.model.name, date.today())  # noqa: DTZ011
         err.print(f"Writing the run to {to}", markup=False, soft_wrap=True)
+    if limit is not None:
+        metrics = train_in_budget(graph, values, to, limit, began, tensorboard=tensorboard)
+        _report(metrics, to)
+        return
+    from fivestar.training import loop  # noqa: PLC0415  (slow to import)
+
     with training_display(settings.training.epochs, to if tensorboard else None) as shown:
         on_epoch, on_step, on_stage = shown.on_epoch, shown.on_step, shown.on_stage
         run = loop.train(graph, settings, to, on_epoch, on_step, begin_from, on_stage)
@@ -157,18 +180,17 @@ def _resume(folder: Path, *, tensorboard: bool) -> None:
     _report(run.metrics, folder)
 
 
-def _settings(file: Path | None, given: dict[str, Any], recipe: str) -> Settings:
-    from fivestar.runs.settings import make_settings, read_settings  # noqa: PLC0415
-
+def _values(file: Path | None, given: dict[str, Any], recipe: str) -> tuple[dict[str, Any], str]:
+    """Return the settings that are given by a file and by flags, and where they come from."""
     changes: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for flag, value in given.items():
         section = next(s for s, kind in _SECTIONS.items() if _key(s, flag) in kind.model_fields)
         changes[section][_key(section, flag)] = value
     if file is None:
-        return make_settings({**changes, "recipe": recipe}, "command line")
+        return {**changes, "recipe": recipe}, "command line"
     if recipe != "default":
         raise SettingsError(f"{file} has its own recipe; leave out --recipe {recipe}")
-    return read_settings(file, changes)
+    return read_values(file, changes), str(file)
 
 
 def _settings_of(run: Path | None) -> Path | None:

@@ -22,26 +22,13 @@ from fivestar.evaluation.report import evaluate
 from fivestar.experiments.kept_ranks import save_ranks
 from fivestar.file_lock import alone
 from fivestar.runs.defaults import baseline
+from fivestar.runs.learned import learned_settings
 from fivestar.runs.provenance import provenance
 from fivestar.runs.run import Run
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.version import __version__
 
 FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
-# Settings that change how a result is come by, or which of the equal ones, but not what is learned:
-# where and with how much it is computed, what is kept on the way, and the seed, which has its own
-# field. How long is trained, and what chooses the epoch, does change it.
-NOT_LEARNED = frozenset(
-    {
-        "seed",
-        "threads",
-        "memory",
-        "device",
-        "checkpoint_every",
-        "checkpoint_minutes",
-        "snapshot_epochs",
-    }
-)
 _DIGITS = 16
 _TIES = ("mrr_optimistic", "mrr_pessimistic")
 
@@ -119,25 +106,6 @@ class Entry(_Line):
         """JSON, with its end of line."""
         values = self.model_dump(by_alias=True, exclude_none=True, mode="json")
         return json.dumps(values, ensure_ascii=False) + "\n"
-
-
-def learned_settings(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return what decides what is learned, without values that equal the frozen baseline.
-
-    Counting from defaults that never change keeps the hash of the same settings the same, whatever
-    the defaults of the day are.
-    """
-    resolved = settings.resolved()
-    frozen = baseline()
-    sections: dict[str, BaseModel] = {"model": resolved.model, "training": resolved.training}
-    return {
-        section: {
-            frozen["names"].get(name, name): value
-            for name, value in values.model_dump(mode="json").items()
-            if name not in NOT_LEARNED and value != frozen[section].get(name)
-        }
-        for section, values in sections.items()
-    }
 
 
 def settings_of(entry: Entry) -> Settings:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from fivestar.analysis.plots.style import FAINT, INK, MARKS, panels, styled
-from fivestar.experiments.tried import Tried
+from fivestar.training.trials import Tried
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

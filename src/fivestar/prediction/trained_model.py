@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fivestar.errors import GraphError, GraphWarning
+from fivestar.errors import GraphError, GraphWarning, SettingsError
 from fivestar.evaluation.best import Which
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.fivestar import Denominator, Score
@@ -121,6 +122,9 @@ def train(  # noqa: PLR0913
     valid: float | None = None,
     refit: bool = False,
     on_stage: StageCallback | None = None,
+    budget: str | dt.timedelta | None = None,
+    budget_models: Sequence[str] = (),
+    budget_dims: Sequence[int] = (),
 ) -> TrainedModel:
     """Train a model on a graph.
 
@@ -142,6 +146,12 @@ def train(  # noqa: PLR0913
             metrics stay those from before; `metrics["refit"]` says so.
         on_stage: called with ("validation" or "calibration", queries done, queries in all), and
             with ("refit", 0, epochs) when a refit begins.
+        budget: the time for everything, as in `"10m"` or a timedelta: settings are searched by
+            validation, and the best are trained at full length. Settings that are given are not
+            searched, so give only those that must hold. The callbacks are called in the trainings
+            at full length. Needs the extra `search`.
+        budget_models: models to choose from within the budget, the first being the default.
+        budget_dims: dimensions to choose from within the budget, the first being the default.
 
     Returns:
         The model with the best validation MRR, or that of the last epoch without validation.
@@ -156,6 +166,25 @@ def train(  # noqa: PLR0913
     >>> model.graph
     KnowledgeGraph('graph': 4 entities, 1 relations, 10 / 2 / 0 triples)
     """
+    if budget is None and (budget_models or budget_dims):
+        raise SettingsError("budget_models and budget_dims need a budget")
+    if budget is not None and (source is not None or refit):
+        raise SettingsError(
+            "a budget chooses settings and trains once, from scratch: omit "
+            + ("source" if source is not None else "refit")
+        )
+    validated = with_validation(graph, valid, source)
+    if validated.warning:
+        warnings.warn(validated.warning, GraphWarning, stacklevel=2)
+    if budget is not None:
+        from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
+
+        if isinstance(settings, Settings):
+            settings = settings.model_dump(exclude_unset=True)
+        watcher = time_budget.Quiet(on_epoch, on_step)
+        values, choices = settings or {}, (budget_models, budget_dims)
+        within = time_budget.train_within(validated.graph, values, budget, out, watcher, *choices)
+        return TrainedModel.of(within)
     if source is not None and settings is None:
         settings = read_begun_run(Path(source))[1]
     if not isinstance(settings, Settings):
@@ -163,9 +192,6 @@ def train(  # noqa: PLR0913
     if refit:
         training = settings.training.model_copy(update={"refit": True})
         settings = settings.model_copy(update={"training": training})
-    validated = with_validation(graph, valid, source)
-    if validated.warning:
-        warnings.warn(validated.warning, GraphWarning, stacklevel=2)
     run = loop.train(validated.graph, settings, out, on_epoch, on_step, source, on_stage)
     return TrainedModel.of(run)
 
@@ -177,7 +203,16 @@ def resume(
     *,
     on_stage: StageCallback | None = None,
 ) -> TrainedModel:
-    """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
+    """Go on with a run that was stopped, by whatever: the result is as if it had not been.
+
+    A run within a time budget continues in its search or its final training; the time that it has
+    used before counts.
+    """
+    from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
+
+    if time_budget.has_budget(Path(folder)):
+        watcher = time_budget.Quiet(on_epoch, on_step)
+        return TrainedModel.of(time_budget.resume_within(folder, watcher))
     return TrainedModel.of(loop.resume(folder, on_epoch, on_step, on_stage))
 
 

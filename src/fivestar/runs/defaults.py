@@ -127,4 +127,3 @@ def with_recipe(recipe: Any, sections: Mapping[str, Mapping[str, Any]]) -> dict[
     if training.get("objective", published.get("objective")) != published.get("objective"):
         published = {}
     return {**sections, "training": {**baseline()["training"], **published, **training}}
-

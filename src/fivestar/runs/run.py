@@ -7,6 +7,7 @@ origin.safetensors    what a run with --from and --refit begins with, until it i
 model.safetensors     the trained tables
 metrics.json  history.jsonl  README.md
 snapshots/            the tables at chosen epochs
+trials.jsonl          the settings that were compared, if there was a time budget
 tensorboard/          the history for TensorBoard, if asked for
 manifest.json         the hashes of the files that matter; written last
 """
@@ -36,6 +37,9 @@ from fivestar.version import __version__
 CHECKPOINT = "checkpoint.safetensors"
 MANIFEST = "manifest.json"
 SNAPSHOTS = "snapshots"
+# Of a training within a time budget: all trials, and what it works with until it ends.
+TRIALS = "trials.jsonl"
+WORK = "search"
 FORMAT = "fivestar-run"
 VERSION = 1
 _HITS = ("hits@1", "hits@3", "hits@10")
@@ -86,7 +90,7 @@ def save_run(run: Run, folder: Path) -> None:
     save_history(run.history, folder)
     for name, content in {
         "metrics.json": json.dumps(run.metrics, indent=1).encode(),
-        "README.md": _card(run).encode(),
+        "README.md": _card(run, _read_trials(folder)).encode(),
     }.items():
         replace_file(folder / name, content)
     hashed = sorted(path for path in folder.rglob("*") if _is_hashed(path, folder))
@@ -177,7 +181,7 @@ def _is_hashed(path: Path, folder: Path) -> bool:
     first = path.relative_to(folder).parts[0]
     return (
         path.is_file()
-        and first not in {MANIFEST, CHECKPOINT, "tensorboard"}
+        and first not in {MANIFEST, CHECKPOINT, WORK, "tensorboard"}
         and not path.name.startswith(".")
     )
 
@@ -187,7 +191,32 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _card(run: Run) -> str:
+def _read_trials(folder: Path) -> list[dict[str, Any]]:
+    path = folder / TRIALS
+    return [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
+
+
+def _trials_table(trials: list[dict[str, Any]]) -> list[str]:
+    """Return the settings that were compared within a time budget, as a table."""
+    lines = [
+        "## Trials",
+        "",
+        "| trial | model | settings | rung | epochs | minutes | valid MRR | |",
+    ]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    for trial in trials:
+        settings = ", ".join(
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in trial["settings"].items()
+        )
+        mrr = trial.get("valid_mrr")
+        cells = [trial["trial"], trial["model"], settings, trial["rung"], trial["epochs"]]
+        cells += [trial.get("minutes", ""), "" if mrr is None else f"{mrr:.4f}", trial["state"]]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return [*lines, ""]
+
+
+def _card(run: Run, trials: list[dict[str, Any]]) -> str:
     """A model card in the style of Hugging Face."""
     model, graph = run.settings.model, run.graph
     size = (
@@ -218,6 +247,8 @@ def _card(run: Run) -> str:
         if rate is not None:  # runs of older versions have none
             meaning = "queries whose own entity outranks the target"
             lines += [f"Self-answer rate on valid: {rate:.1%} ({meaning}).", ""]
+    if "budget" in run.metrics and trials:
+        lines += _trials_table(trials)
     return "\n".join([*lines, "```toml", run.settings.as_toml(), "```", ""])
 
 

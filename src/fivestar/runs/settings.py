@@ -303,6 +303,13 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
 
 def read_settings(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
     """The settings of a TOML file, with some values changed."""
+    return make_settings(read_values(path, changes), str(path))
+
+
+def read_values(
+    path: Path, changes: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Return what a TOML file says, with some values changed, before defaults are filled in."""
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise SettingsError(f"{path}: too large to be a file of settings")
@@ -316,7 +323,7 @@ def read_settings(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = 
         if isinstance(inner, dict):
             # A change replaces the file's value however its key is spelled.
             values[section] = {k.replace("-", "_"): v for k, v in inner.items()} | dict(changed)
-    return make_settings(values, str(path))
+    return values
 
 
 def _check_keys(values: Mapping[str, Any], kind: Any, where: str) -> None:

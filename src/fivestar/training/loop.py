@@ -139,6 +139,11 @@ class Trainer:
     def _all_facts(self) -> Triples:
         return (self.graph.train + self.graph.valid).distinct()
 
+    def stop_after(self, seconds: float) -> None:
+        """End after this many more seconds of training, whatever the settings say."""
+        minutes = (self.progress.seconds + seconds) / 60
+        self.training = self.training.model_copy(update={"max_minutes": minutes})
+
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; the model with the best validation MRR, or the last one."""
         training = self.training

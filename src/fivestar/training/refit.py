@@ -13,6 +13,7 @@ replaces the last one of the first training, so a run killed at any moment resum
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fivestar.runs.run import Run, save_run
@@ -31,11 +32,12 @@ _NOTE = (
 
 def finish(
     trainer: Trainer,
-    on_epoch: Callback | None,
-    on_step: StepCallback | None,
-    on_stage: StageCallback | None,
+    on_epoch: Callback | None = None,
+    on_step: StepCallback | None = None,
+    on_stage: StageCallback | None = None,
+    more: Callable[[], Mapping[str, Any]] = dict,
 ) -> Run:
-    """Train to the end, refit if that is set, and save the run."""
+    """Train to the end, refit if that is set, and save the run; `more` gives further metrics."""
     trainer.validation.on_stage = on_stage
     if not trainer.progress.before_refit:
         trainer.run(on_epoch, on_step)
@@ -47,6 +49,7 @@ def finish(
             on_stage("refit", 0, trainer.last_epoch)
         trainer.run(on_epoch, on_step)
         metrics = _refit_metrics(trainer)
+    metrics |= more()
     history = trainer.progress.history
     run = Run(trainer.graph, trainer.settings, trainer.model, metrics, history)
     if trainer.folder is not None:

@@ -12,54 +12,33 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from statistics import median
+from typing import Any
 
 from fivestar.errors import FivestarError, Paused, SettingsError
-from fivestar.experiments.ledger import learned_settings
-from fivestar.experiments.space import Range, Space, with_point
-from fivestar.experiments.tried import Tried, summary, tried_of
 from fivestar.extras import needs
 from fivestar.file_lock import alone, if_free
 from fivestar.graph.folders import replace_file
-from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.runs.learned import learned_settings
 from fivestar.runs.settings import Settings
-from fivestar.training.loop import Callback, StepCallback, train
+from fivestar.training.space import Range, with_point
+from fivestar.training.trials import (
+    REDUCTION,
+    Plan,
+    Pruned,
+    Tried,
+    Watcher,
+    run_trial,
+    rungs_below,
+    summary,
+    tried_of,
+)
 
-Sampler = Literal["tpe", "grid"]
-Pruner = Literal["median", "none"]
 # Trials at random before TPE models anything, and unpruned ones before there is a median.
 _AT_RANDOM = 5
 _UNPRUNED = 4
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to search, and how; `trials` counts all of the study, whoever ran them."""
-
-    graph: KnowledgeGraph
-    base: Settings
-    space: Space
-    trials: int
-    sampler: Sampler = "tpe"
-    pruner: Pruner = "median"
-    trial_minutes: float = 0
-    minutes: float = 0
-
-
-class Watcher(Protocol):
-    """What somebody who waits wants to know."""
-
-    def begins(self, number: int, point: dict[str, Any]) -> tuple[Callback, StepCallback]:
-        """A trial begins; what to call after each epoch and step."""
-
-    def ended(self, tried: Tried) -> None:
-        """It is complete, pruned or failed."""
-
-
-class _Pruned(Exception):  # noqa: N818
-    pass
 
 
 class Search:
@@ -67,6 +46,9 @@ class Search:
 
     def __init__(self, plan: Plan, storage: Path) -> None:
         self._optuna = needs("optuna", "search", "a search for settings")
+        if plan.pruner == "halving" and not plan.rungs:
+            epochs = plan.base.training.epochs
+            plan = replace(plan, rungs=(*rungs_below(epochs), epochs))
         self.plan = plan
         self.storage = storage
         if not len(plan.graph.valid) or not plan.base.training.evaluate_every:
@@ -77,6 +59,11 @@ class Search:
         if plan.minutes and plan.minutes < plan.trial_minutes:
             raise SettingsError(
                 f"minutes {plan.minutes:g} hold no trial of trial-minutes {plan.trial_minutes:g}"
+            )
+        if plan.rungs and "training.epochs" in plan.space.choices:
+            raise SettingsError(
+                "the pruner halving sets the epochs: remove them from the space, or use the pruner "
+                "median or none"
             )
         with_point(plan.base, plan.space.some_point())  # says if there is no such setting
         if plan.sampler == "grid":
@@ -93,9 +80,8 @@ class Search:
         nothing, and is tried again next time.
         """
         ends = time.monotonic() + 60 * self.plan.minutes if self.plan.minutes else None
-        last = None if ends is None else ends - 60 * self.plan.trial_minutes
         with self._working() as worker:
-            while last is None or time.monotonic() <= last:
+            while ends is None or time.monotonic() + self._shortest_trial() <= ends:
                 with alone(self._lock):
                     trial = self._next(worker)
                 if trial is None:
@@ -104,6 +90,13 @@ class Search:
                 if out is not None:
                     with alone(self._lock):
                         self._write_best(out)
+
+    def _shortest_trial(self) -> float:
+        """Return the seconds that a trial takes at least, by what earlier ones took."""
+        if self.plan.trial_minutes or not self.plan.rungs:
+            return 60 * self.plan.trial_minutes
+        first = [tried.rungs[0]["seconds"] for tried in self.tried() if tried.rungs]
+        return median(first) if first else 0.0
 
     def tried(self) -> list[Tried]:
         """All trials but those that were cut off."""
@@ -136,6 +129,10 @@ class Search:
         pruner: Any = optuna.pruners.NopPruner()
         if plan.pruner == "median":
             pruner = optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED)
+        elif plan.pruner == "halving":
+            pruner = optuna.pruners.SuccessiveHalvingPruner(
+                min_resource=1, reduction_factor=REDUCTION
+            )
         study = optuna.create_study(
             storage=optuna.storages.JournalStorage(backend),
             study_name=f"{plan.graph.name}/{plan.base.model.name}",
@@ -148,7 +145,7 @@ class Search:
         if asked is None:
             study.set_user_attr("question", question)
         elif asked != question:
-            different = [key for key in question if asked.get(key) != question[key]]
+            different = [key for key in question | asked if asked.get(key) != question.get(key)]
             raise SettingsError(
                 f"{self.storage}: holds a search with another {' and '.join(different)}, whose "
                 "trials do not compare with these; give another --storage"
@@ -162,11 +159,13 @@ class Search:
             section, _, setting = name.partition(".")
             fixed[section].pop(setting, None)
         spelled = {name: str(values) for name, values in sorted(self.plan.space.choices.items())}
-        return {
+        question = {
             "settings": fixed,
             "space": spelled,
             "trial-minutes": self.plan.trial_minutes,
         }
+        # Studies without rungs stay as they were before there were any.
+        return question | ({"rungs": list(self.plan.rungs)} if self.plan.rungs else {})
 
     def _trials(self) -> list[Any]:
         """Those that count: not the ones that wait, nor those that were cut off."""
@@ -183,14 +182,15 @@ class Search:
         trials = self._trials()
         if len(trials) >= self.plan.trials:
             return None
-        if self.plan.sampler == "grid" and not self._waiting():
+        if not self._waiting():  # trials that were cut off come first
             point = self._unvisited()
-            if point is None:
+            if point is not None:
+                self._study.enqueue_trial(point)
+            elif self.plan.sampler == "grid":
                 return None
-            self._study.enqueue_trial(point)
         seed = self.plan.base.training.seed * 1_000_003 + len(trials)
         self._study.sampler = self._optuna.samplers.TPESampler(
-            n_startup_trials=_AT_RANDOM, seed=seed
+            n_startup_trials=max(_AT_RANDOM, len(self.plan.starts)), seed=seed
         )
         trial = self._study.ask(fixed_distributions=self._distributions())
         trial.set_user_attr("worker", worker)
@@ -201,10 +201,12 @@ class Search:
         return list(self._study.get_trials(deepcopy=False, states=(states.WAITING,)))
 
     def _unvisited(self) -> dict[str, Any] | None:
-        """The next point of the grid; in an order of chance, so that a part of it is a sample."""
+        """Return the next start, or point of the grid (shuffled: a part of it is a sample)."""
         visited = [trial.params for trial in self._trials()]
-        points = self.plan.space.grid()
-        random.Random(self.plan.base.training.seed).shuffle(points)  # noqa: S311
+        points = list(self.plan.starts)
+        if self.plan.sampler == "grid":
+            points = self.plan.space.grid()
+            random.Random(self.plan.base.training.seed).shuffle(points)  # noqa: S311
         return next((point for point in points if point not in visited), None)
 
     def _distributions(self) -> dict[str, Any]:
@@ -221,30 +223,9 @@ class Search:
 
     def _try(self, trial: Any, watcher: Watcher, ends: float | None) -> None:
         states = self._optuna.trial.TrialState
-        shown, on_step = watcher.begins(trial.number, trial.params)
-
-        def on_epoch(line: dict[str, Any]) -> None:
-            shown(line)
-            trial.set_user_attr("epochs", line["epoch"])
-            if "valid_mrr" in line:
-                trial.report(line["valid_mrr"], line["epoch"])
-                if trial.should_prune():
-                    raise _Pruned
-
-        def in_time(epochs: float) -> None:
-            on_step(epochs)
-            if ends is not None and time.monotonic() >= ends:
-                raise Paused("the time is over")
-
         try:
-            settings = with_point(self.plan.base, {"training.refit": False, **trial.params})
-            if self.plan.trial_minutes:
-                limit = {"training.max_minutes": self.plan.trial_minutes}
-                settings = with_point(settings, limit)
-            run = train(self.plan.graph, settings, None, on_epoch, in_time)
-            trial.set_user_attr("best_epoch", run.metrics["best_epoch"])
-            self._study.tell(trial, run.metrics["valid"]["mrr"])
-        except _Pruned:
+            self._study.tell(trial, run_trial(trial, self.plan, watcher, ends))
+        except Pruned:
             self._study.tell(trial, state=states.PRUNED)
         except Paused:
             self._cut_off(trial)

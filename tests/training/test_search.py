@@ -13,15 +13,17 @@ from tests.graphs import people_graph
 
 import fivestar
 from fivestar.errors import MissingExtra, Paused, SettingsError
-from fivestar.experiments import search as searching
 from fivestar.experiments.ledger import settings_hash
 from fivestar.experiments.recipes import recipe
-from fivestar.experiments.search import Plan, Search
 from fivestar.experiments.search_plots import history, importance
-from fivestar.experiments.space import Range, Space, read_space, with_point
 from fivestar.graph.writing import write_graph
 from fivestar.runs.settings import make_settings, read_settings
 from fivestar.training import loop, validation
+from fivestar.training import search as searching
+from fivestar.training.arms import space_around, starting_points
+from fivestar.training.search import Search
+from fivestar.training.space import Range, Space, read_space, with_point
+from fivestar.training.trials import Plan
 
 QUICK = {"epochs": 3, "evaluate_every": 1, "batch": 20, "threads": 1}
 SPACE = Space("made up", {"training.lr": (0.03, 0.1, 0.3), "training.reg": (0.01, 0.1)})
@@ -32,7 +34,7 @@ class Watcher:
         self.begun, self.ended_with = [], []
         self.stop_after = stop_after
 
-    def begins(self, number, point):
+    def begins(self, number, point, epochs):
         self.begun.append(point)
         steps = 0
 
@@ -134,6 +136,49 @@ def test_a_trial_below_the_median_is_pruned(tmp_path, monkeypatch):
     assert [t.state for t in unpruned.tried()] == ["complete", "complete"]
 
 
+def test_halving_trains_the_best_third_for_longer(tmp_path):
+    space = Space("made up", {"training.lr": (0.3, 1e-9, 2e-9, 3e-9)})
+    # Points that are given are tried first, in their order.
+    starts = tuple({"training.lr": lr} for lr in space.choices["training.lr"])
+    halving = plan(4, space, {"epochs": 18}, pruner="halving", starts=starts)
+    search = Search(halving, tmp_path / "study")
+    search.run(Watcher())
+    first, *others = search.tried()
+    assert [t.point for t in search.tried()] == list(starts)
+    assert [t.state for t in search.tried()] == ["complete", "pruned", "pruned", "pruned"]
+    assert [rung["epochs"] for rung in first.rungs] == [2, 6, 18]
+    assert [rung["epochs"] for t in others for rung in t.rungs] == [2, 2, 2]
+    assert first.mrr == first.rungs[-1]["valid_mrr"]
+    # A rung has its own schedule: it is what a training of that length gives.
+    settings = with_point(halving.base, {"training.lr": 0.3, "training.epochs": 6})
+    assert (
+        loop.train(people_graph(), settings).metrics["valid"]["mrr"] >= first.rungs[1]["valid_mrr"]
+    )
+    with pytest.raises(SettingsError, match="another rungs"):
+        Search(plan(4, space, {"epochs": 18}), tmp_path / "study")
+    with pytest.raises(SettingsError, match="halving sets the epochs"):
+        Search(plan(space=Space("x", {"training.epochs": (1, 2)}), pruner="halving"), tmp_path)
+
+
+def test_the_default_comes_first_and_fixed_settings_are_not_searched():
+    base = make_settings({"model": {"dim": 4}, "training": {"reg": 0.05}})
+    space = space_around(base, {"training.lr"}, num_entities=100)
+    assert set(space.choices) == {"training.reg", "model.init"}
+    default, *others = starting_points(base, space)
+    assert with_point(base, default) == base
+    changed = [{k: v for k, v in point.items() if v != default[k]} for point in others]
+    assert all(len(change) == 1 for change in changed), "one setting at a time"
+    regs = [change["training.reg"] for change in changed if "training.reg" in change]
+    assert regs[:2] == pytest.approx([0.05 / 3, 0.15])
+    assert regs[2:] == pytest.approx([0.005, 0.3])
+    assert {"model.init": "identity"} in changed
+    large = space_around(base, set(), num_entities=50_000, dims=(4, 8))
+    assert large.choices["training.candidates"] == (0, 1024, 4096)
+    assert large.choices["model.dim"] == (4, 8)
+    sampled = make_settings({"training": {"candidates": 4096}})
+    assert 0 not in space_around(sampled, set(), 50_000).choices["training.candidates"]
+
+
 def test_a_trial_that_is_cut_off_is_tried_again(tmp_path):
     search = Search(plan(trials=1), tmp_path / "study")
     cut = Watcher(stop_after=3)
@@ -148,7 +193,7 @@ def test_a_trial_that_is_cut_off_is_tried_again(tmp_path):
 
 def test_the_time_ends_within_a_trial(tmp_path, monkeypatch):
     clock = iter(range(10_000))
-    monkeypatch.setattr("fivestar.experiments.search.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fivestar.training.search.time.monotonic", lambda: next(clock))
     search = Search(plan(trials=9, minutes=0.1), tmp_path / "study")
     watcher = Watcher()
     search.run(watcher)

@@ -1,0 +1,229 @@
+"""`fivestar train --budget`: its options, what it shows, and what it reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from fivestar.cli.long_work import epoch_lines, say, spoken
+from fivestar.cli.terminal import err, out
+from fivestar.errors import SettingsError
+
+if TYPE_CHECKING:
+    from fivestar.graph.knowledge_graph import KnowledgeGraph
+    from fivestar.runs.run import Run
+    from fivestar.training.budget_state import Clock, Finalist
+    from fivestar.training.trials import Tried
+
+    Callbacks = tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]
+
+_PANEL = "Time budget"
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        help="Search for settings by validation and train with the best, all within this time, "
+        "as in 90s, 10m or 1h30m. Settings that are given are not searched.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+BudgetModels = Annotated[
+    str | None,
+    typer.Option(
+        help="With --budget: models to choose from, as in fivestar,complex.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+BudgetDims = Annotated[
+    str | None,
+    typer.Option(
+        help="With --budget: dimensions to choose from, as in 50,100,200.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+class BudgetOptions(NamedTuple):
+    """The values of the flags."""
+
+    budget: str
+    models: tuple[str, ...]
+    dims: tuple[int, ...]
+
+
+def budget_of(
+    budget: str | None, models: str | None, dims: str | None, begin_from: Path | None
+) -> BudgetOptions | None:
+    """Return the budget that the flags give; None if they give none."""
+    if budget is None:
+        if models or dims:
+            raise SettingsError("--budget-models and --budget-dims need a --budget, as in 10m")
+        return None
+    if begin_from is not None:
+        raise SettingsError("--budget trains from scratch: leave out --from")
+    names = tuple(name.strip() for name in (models or "").split(",") if name.strip())
+    return BudgetOptions(budget, names, _numbers(dims))
+
+
+def train_in_budget(
+    graph: KnowledgeGraph,
+    values: Mapping[str, Any],
+    to: Path,
+    options: BudgetOptions,
+    began: float,
+    *,
+    tensorboard: bool,
+) -> dict[str, Any]:
+    """Run `fivestar train --budget` and return the metrics; the time counts from `began`."""
+    from fivestar.training.time_budget import train_within  # noqa: PLC0415  (slow to import)
+
+    write = _history(to, wanted=tensorboard)
+    with _display() as display:
+        used = time.monotonic() - began
+        run = train_within(
+            graph, values, options.budget, to, display, options.models, options.dims, used
+        )
+    write(run)
+    _report(run.metrics["budget"])
+    return run.metrics
+
+
+def resume_budget(folder: Path, began: float, *, tensorboard: bool) -> dict[str, Any] | None:
+    """Continue a run within its budget and return the metrics; None if it has no budget."""
+    from fivestar.training.time_budget import (  # noqa: PLC0415  (slow to import)
+        has_budget,
+        resume_within,
+    )
+
+    if not has_budget(folder):
+        return None
+    write = _history(folder, wanted=tensorboard)
+    with _display() as display:
+        run = resume_within(folder, display, time.monotonic() - began)
+    write(run)
+    _report(run.metrics["budget"])
+    return run.metrics
+
+
+def _history(folder: Path, *, wanted: bool) -> Callable[[Run], None]:
+    """Return what writes the history of a run for TensorBoard, if that is wanted."""
+    if not wanted:
+        return lambda _: None
+    from fivestar.training.tensorboard import tensorboard_writer  # noqa: PLC0415
+
+    write_line = tensorboard_writer(folder)
+
+    def write(run: Run) -> None:
+        for line in run.history:
+            write_line(line)
+
+    return write
+
+
+def _report(budget: dict[str, Any]) -> None:
+    from fivestar.runs.durations import duration_text  # noqa: PLC0415
+
+    used, seconds = duration_text(budget["seconds_used"]), duration_text(budget["seconds"])
+    chosen = ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in budget["winner"].items()
+    )
+    text = f"{used} of {seconds} used, {budget['trials']} settings tried; best: {chosen}"
+    default = budget["default_valid_mrr"]
+    if budget["winner_is_default"]:
+        text += " (the defaults)"
+    elif default is not None:
+        text += f" (the defaults: validation MRR {default:.3f})"
+    out.print(text, markup=False, soft_wrap=True)
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(part) for part in (text or "").split(",") if part)
+    except ValueError:
+        numbers = (0,)
+    if any(number < 1 for number in numbers):
+        raise SettingsError(f"--budget-dims {text}: give whole numbers above 0, as in 50,100,200")
+    return numbers
+
+
+@contextmanager
+def _display() -> Iterator[_Display]:
+    columns = (TextColumn("{task.fields[time]}"), BarColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        yield _Display(bar, bar.add_task("measuring the speed", time="", total=1.0))
+
+
+class _Display:
+    """A bar of the time on a terminal, and a line per trial everywhere."""
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar, self._task = bar, task
+        self._clock: Clock | None = None
+        # The best validation MRR of the longest trials, after how many epochs.
+        self._best = (0, 0.0)
+
+    def clock(self, clock: Clock) -> None:
+        """Take the clock of the run."""
+        self._clock = clock
+
+    def message(self, text: str) -> None:
+        """Print a line with the time."""
+        say(f"{self._time()}  {text}")
+
+    def begins(self, number: int, point: dict[str, Any], epochs: int) -> Callbacks:
+        """Show which trial is trained."""
+        best = f"; best {self._best[1]:.4f}" if self._best[0] else ""
+        return self._training(f"trial {number}: {spoken(point)}", epochs, best)
+
+    def ended(self, tried: Tried) -> None:
+        """Print the result of a trial."""
+        if tried.rungs:
+            last = tried.rungs[-1]
+            self._best = max(self._best, (last["epochs"], last["valid_mrr"]))
+            text = f"validation MRR {last['valid_mrr']:.4f} after {last['epochs']} epochs"
+        else:
+            text = tried.state
+        why = f": {tried.why}" if tried.why else ""
+        self.message(f"trial {tried.number} ({spoken(tried.point)}): {text}{why}")
+
+    def final(self, finalist: Finalist) -> Callbacks:
+        """Announce a training at full length."""
+        epochs = finalist.settings.training.epochs
+        whose = "the defaults" if finalist.is_default else spoken(finalist.point)
+        self.message(f"training with {whose} for {epochs} epochs")
+        return self._training(f"training with {whose}", epochs, "")
+
+    def _training(self, text: str, epochs: int, best: str) -> Callbacks:
+        if not err.is_terminal:
+            on_epoch, on_step = epoch_lines(epochs)
+            # The result of a trial is a line of its own.
+            return (lambda _: None) if text.startswith("trial") else on_epoch, on_step
+
+        def step(done: float) -> None:
+            share = self._clock.used() / self._clock.seconds if self._clock else 0.0
+            shown = f"{text}, {done:.1f} of {epochs} epochs{best}"
+            self._bar.update(self._task, completed=share, description=shown, time=self._time())
+
+        def epoch(line: dict[str, Any]) -> None:
+            nonlocal best
+            if "valid_mrr" in line:
+                best = f"; validation MRR {line['valid_mrr']:.4f}"
+
+        return epoch, step
+
+    def _time(self) -> str:
+        from fivestar.runs.durations import duration_text  # noqa: PLC0415
+
+        if self._clock is None:
+            return ""
+        used, seconds = duration_text(self._clock.used()), duration_text(self._clock.seconds)
+        return f"{used} of {seconds}"

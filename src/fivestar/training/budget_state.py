@@ -1,0 +1,190 @@
+"""What a training within a time budget keeps in its folder, so that it survives any interruption.
+
+search/state.json   what was asked for, the schedule of each model, the final trainings
+search/clock        seconds used so far, over all processes
+search/journal      the study (see search.py)
+search/final-N/     the checkpoint of a final training
+trials.jsonl        one line per training
+
+The folder `search` is removed when the run is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fivestar.errors import DamagedRun, OutputError
+from fivestar.graph.folders import replace_file
+from fivestar.runs.run import TRIALS, WORK
+from fivestar.runs.settings import Settings
+from fivestar.training.speed import Schedule, Speed
+from fivestar.training.trials import Tried
+
+_TICK = 1.0  # seconds between two notes of the time
+
+
+class Request(BaseModel):
+    """What the user has asked for; `values` are the settings that are not searched."""
+
+    model_config = ConfigDict(frozen=True)
+
+    values: dict[str, Any]
+    seconds: float
+    models: tuple[str, ...]
+    dims: tuple[int, ...] = ()
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The settings that are not searched, as `training.lr`."""
+        return frozenset(
+            f"{section}.{str(key).replace('-', '_')}"
+            for section in ("model", "training")
+            for key in self.values.get(section, {})
+        )
+
+
+class Finalist(BaseModel):
+    """A training at full length."""
+
+    trial: int
+    is_default: bool
+    point: dict[str, Any]
+    settings: Settings
+    speed: Speed
+    state: Literal["waiting", "complete", "failed"] = "waiting"
+    epochs: int = 0
+    seconds: float = 0.0
+    valid_mrr: float | None = None
+    why: str | None = None
+
+
+class State(BaseModel):
+    """How far the run is: no schedules before the speed is known, no finalists while searching."""
+
+    request: Request
+    schedules: list[Schedule] = []
+    finalists: list[Finalist] = []
+
+    def save(self, folder: Path) -> None:
+        """Write the state into the folder of a run."""
+        (folder / WORK).mkdir(exist_ok=True)
+        replace_file(_state_file(folder), self.model_dump_json(indent=1).encode())
+
+
+def has_budget(folder: Path) -> bool:
+    """Return whether a run was begun with a time budget and has not ended."""
+    return _state_file(folder).is_file()
+
+
+def load_state(folder: Path) -> State:
+    """Read the state of a run."""
+    path = _state_file(folder)
+    try:
+        return State.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise DamagedRun(f"{path}: cannot be read ({error}); train anew") from error
+
+
+def _state_file(folder: Path) -> Path:
+    return folder / WORK / "state.json"
+
+
+class Clock:
+    """The wall time that a run has used, over all its processes; noted in a file every second."""
+
+    def __init__(self, file: Path, seconds: float, already: float) -> None:
+        self.seconds = seconds
+        self._file = file
+        self._before = already
+        with suppress(OSError, ValueError):
+            self._before += float(file.read_text())
+        self._began = time.monotonic()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def used(self) -> float:
+        """Return the seconds used."""
+        return self._before + time.monotonic() - self._began
+
+    def left(self) -> float:
+        """Return the seconds left, below 0 if there are none."""
+        return self.seconds - self.used()
+
+    def __enter__(self) -> Clock:
+        self._note()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._note()
+
+    def _tick(self) -> None:
+        while not self._stopped.wait(_TICK):
+            with suppress(OutputError):  # whoever trains meets a full disk as well
+                self._note()
+
+    def _note(self) -> None:
+        replace_file(self._file, f"{self.used():.2f}".encode())
+
+
+def trial_lines(
+    trials: Sequence[tuple[str, Tried]], finalists: Sequence[Finalist]
+) -> list[dict[str, Any]]:
+    """Return one line per training: of each rung of each trial, then the final ones.
+
+    Args:
+        trials: the trials in their order, each with the name of its model.
+        finalists: the final trainings.
+    """
+    lines = []
+    for model, tried in trials:
+        head = {"trial": tried.number, "model": model, "settings": short_names(tried.point)}
+        for level, rung in enumerate(tried.rungs):
+            last = level == len(tried.rungs) - 1
+            state = tried.state if last else "promoted"
+            if state != "failed":
+                lines.append({**head, "rung": level + 1, **_measured(rung), "state": state})
+        if tried.state == "failed":
+            failed = {"rung": len(tried.rungs) + 1, "epochs": tried.epochs, "why": tried.why}
+            lines.append({**head, **failed, "state": "failed"})
+    for finalist in finalists:
+        if finalist.state != "waiting":
+            model = finalist.settings.model.name
+            line = {"trial": finalist.trial, "model": model}
+            line |= {"settings": short_names(finalist.point), "rung": "final"}
+            line |= _measured(finalist.model_dump()) | {"state": finalist.state}
+            lines.append(line | ({"why": finalist.why} if finalist.why else {}))
+    return lines
+
+
+def short_names(point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point with the names of flags.
+
+    >>> short_names({"training.reg": 0.05, "model.init": "rotation"})
+    {'reg': 0.05, 'init': 'rotation'}
+    """
+    return {name.partition(".")[2].replace("_", "-"): value for name, value in point.items()}
+
+
+def _measured(training: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "epochs": training["epochs"],
+        "minutes": round(training["seconds"] / 60, 3),
+        "valid_mrr": training["valid_mrr"],
+    }
+
+
+def save_trials(lines: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Replace the list of trials of a run."""
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    replace_file(folder / TRIALS, text.encode())

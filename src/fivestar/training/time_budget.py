@@ -1,0 +1,166 @@
+"""Train within a time budget: search for settings, then train the best of them at full length.
+
+The default settings are the first arm, and they are trained at full length as well if there is
+time: of the final trainings, the one with the best validation MRR is the result. docs/decisions
+explains how the time is divided.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fivestar.errors import OutputError, SettingsError
+from fivestar.extras import needs
+from fivestar.file_lock import if_free
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.runs.durations import seconds_of
+from fivestar.runs.run import WORK, Run, begin_run, read_begun_run
+from fivestar.runs.settings import make_settings
+from fivestar.training.budget_phases import BudgetWatcher, Phases, default_trainer
+from fivestar.training.budget_state import Clock, Finalist, Request, State, has_budget, load_state
+from fivestar.training.loop import Callback, StepCallback, Trainer
+from fivestar.training.trials import Tried
+
+__all__ = ["BudgetWatcher", "Quiet", "has_budget", "resume_within", "train_within"]
+
+
+class Quiet:
+    """Shows nothing; the callbacks are called in the final trainings only."""
+
+    def __init__(
+        self, on_epoch: Callback | None = None, on_step: StepCallback | None = None
+    ) -> None:
+        self._callbacks = on_epoch or _ignore, on_step or _ignore
+
+    def clock(self, clock: Clock) -> None:
+        """Show nothing."""
+
+    def message(self, text: str) -> None:
+        """Show nothing."""
+
+    def begins(
+        self, number: int, point: dict[str, Any], epochs: int
+    ) -> tuple[Callback, StepCallback]:
+        """Show nothing."""
+        return _ignore, _ignore
+
+    def ended(self, tried: Tried) -> None:
+        """Show nothing."""
+
+    def final(self, finalist: Finalist) -> tuple[Callback, StepCallback]:
+        """Return the user's callbacks."""
+        return self._callbacks
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
+def train_within(
+    graph: KnowledgeGraph,
+    values: Mapping[str, Any],
+    budget: str | dt.timedelta,
+    out: str | os.PathLike[str] | None,
+    watcher: BudgetWatcher,
+    models: Sequence[str] = (),
+    dims: Sequence[int] = (),
+    already: float = 0.0,
+) -> Run:
+    """Choose settings and train with them, within a time.
+
+    Args:
+        graph: with validation triples.
+        values: the settings that are not searched, as nested mappings.
+        budget: the time for everything, as in `10m`.
+        out: a new folder for the run, or None.
+        watcher: told of the progress.
+        models: models to choose from; empty: the one of `values`.
+        dims: dimensions to choose from; empty: the one of `values`.
+        already: seconds of the budget that are used up before this call.
+
+    Returns:
+        The run with the best validation MRR.
+
+    Raises:
+        SettingsError: if nothing is left to choose, or there is no validation.
+    """
+    began = time.monotonic()
+    request = _request(graph, values, seconds_of(budget), models, dims)
+    trainer, startup = default_trainer(graph, request, 0)  # it may refuse the settings
+    with _folder(graph, trainer, out) as folder:
+        State(request=request).save(folder)
+        already += time.monotonic() - began
+        with _working(folder, request.seconds, already) as clock:
+            phases = Phases(folder, graph, watcher, clock, saved=out is not None)
+            return phases.complete((trainer, startup))
+
+
+def resume_within(
+    folder: str | os.PathLike[str], watcher: BudgetWatcher, already: float = 0.0
+) -> Run:
+    """Continue a training within a time budget; the time used before counts."""
+    place = Path(folder)
+    with _working(place, load_state(place).request.seconds, already) as clock:
+        graph, _ = read_begun_run(place)
+        return Phases(place, graph, watcher, clock, saved=True).complete(None)
+
+
+def _request(
+    graph: KnowledgeGraph,
+    values: Mapping[str, Any],
+    seconds: float,
+    models: Sequence[str],
+    dims: Sequence[int],
+) -> Request:
+    needs("optuna", "search", "a time budget")
+    if not len(graph.valid):
+        raise SettingsError(
+            "a budget chooses settings by validation: give a graph with validation triples"
+        )
+    settings = make_settings(values)
+    named = {str(key).replace("-", "_") for key in values.get("model", {})}
+    if models and "name" in named:
+        raise SettingsError("give model or budget-models, not both")
+    if dims and "dim" in named:
+        raise SettingsError("give dim or budget-dims, not both")
+    if settings.training.max_minutes:
+        raise SettingsError("a budget limits the time already: leave out max-minutes")
+    if settings.training.refit:
+        raise SettingsError("a budget trains once, on train alone: leave out refit")
+    if not settings.training.epochs or not settings.training.evaluate_every:
+        raise SettingsError("a budget needs epochs and evaluate-every above 0")
+    chosen = tuple(dict.fromkeys(models)) or (settings.model.name,)
+    return Request(values=dict(values), seconds=seconds, models=chosen, dims=tuple(dims))
+
+
+@contextmanager
+def _folder(
+    graph: KnowledgeGraph, trainer: Trainer, out: str | os.PathLike[str] | None
+) -> Iterator[Path]:
+    if out is not None:
+        yield begin_run(graph, trainer.settings, out)
+        return
+    with tempfile.TemporaryDirectory(prefix="fivestar-") as draft:
+        yield Path(draft)
+
+
+@contextmanager
+def _working(folder: Path, seconds: float, already: float) -> Iterator[Clock]:
+    """Run the clock of a run that no other process works on; tidy up when the run is complete."""
+    work = folder / WORK
+    with if_free(work / ".lock") as free:
+        if not free:
+            raise OutputError(f"{folder}: another process is training this run; wait for it")
+        # A killed process may have left Optuna's own lock, which would be waited for.
+        (work / "journal.lock").unlink(missing_ok=True)
+        with Clock(work / "clock", seconds, already) as clock:
+            yield clock
+    shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,354 @@
+"""Training within a time budget: the choice, the time, and what survives a kill."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.graphs import people_graph
+
+import fivestar
+from fivestar.errors import Diverged, MissingExtra, OutputError, Paused, SettingsError
+from fivestar.runs.durations import seconds_of
+from fivestar.training import budget_phases, time_budget
+from fivestar.training.budget_state import Clock, load_state
+from fivestar.training.loop import Trainer
+from fivestar.training.speed import Speed, epochs_within, paced, schedule
+
+# Small enough that all trials are over long before the budget is.
+QUICK = {"epochs": 18, "batch": 40, "threads": 1, "evaluate_every": 5, "checkpoint_every": 2}
+VALUES = {"model": {"dim": 4}, "training": QUICK}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing has interrupted."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(budget_phases, "_MOST_TRIALS", 4)
+        fivestar.train(people_graph(), VALUES, folder, budget="10m")
+    return folder
+
+
+@pytest.fixture
+def few_trials(monkeypatch):
+    monkeypatch.setattr(budget_phases, "_MOST_TRIALS", 4)
+
+
+def trials_of(folder):
+    return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("1m 30s", 90), ("0.5m", 30)],
+)
+def test_lengths_of_time(text, seconds):
+    assert seconds_of(text) == seconds
+    assert seconds_of(dt.timedelta(seconds=seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "ten minutes", "5m3h", "-1m", "0s", "m", "1d", 10])
+def test_what_is_not_a_length_of_time_is_refused(text):
+    with pytest.raises(SettingsError, match="as in 90s, 10m or 1h30m"):
+        seconds_of(text)
+
+
+def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_trials):
+    began = time.monotonic()
+    lines = []
+    model = fivestar.train(people_graph(), VALUES, tmp_path / "run", lines.append, budget="10m")
+    assert time.monotonic() - began < 300, "it ends when there is nothing left to try"
+    trials = trials_of(tmp_path / "run")
+    default, second = trials[0], next(line for line in trials if line["trial"] == 1)
+    base = fivestar.make_settings(VALUES)
+    assert default["settings"] == {"reg": base.training.reg, "lr": base.training.lr} | {
+        "init": "rotation"
+    }
+    assert second["settings"]["reg"] != default["settings"]["reg"]
+    assert second["settings"]["lr"] == default["settings"]["lr"]
+    assert {line["trial"] for line in trials} == set(range(4))
+    assert [line["epochs"] for line in trials if line["trial"] == 0] == [2, 6, 18]
+    finals = [line for line in trials if line["rung"] == "final"]
+    assert 0 in {line["trial"] for line in finals}, "the default is trained at full length"
+    best = max(line["valid_mrr"] for line in finals)
+    assert model.metrics["valid"]["mrr"] == best >= finals[-1]["valid_mrr"]
+    budget = model.metrics["budget"]
+    assert (budget["seconds"], budget["trials"]) == (600, 4)
+    assert 0 < budget["seconds_used"] < 300
+    assert budget["default_valid_mrr"] <= best
+    chosen = next(line for line in finals if line["valid_mrr"] == best)
+    assert budget["winner"] == {"model": "fivestar", **chosen["settings"]}
+    # What is saved is a run like any other.
+    loaded = fivestar.load(tmp_path / "run")
+    assert loaded.settings.training.reg == chosen["settings"]["reg"]
+    assert loaded.settings.training.max_minutes == 0
+    assert loaded.settings.training.epochs == loaded.metrics["epochs"] == 18
+    assert not (tmp_path / "run" / "search").exists()
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert card.count("| fivestar |") == len(trials)
+    assert len(lines) == 18 * len(finals), "callbacks hear of the final trainings"
+    # The same settings without a budget give the same model.
+    settings = loaded.settings
+    again = fivestar.train(people_graph(), settings)
+    assert again.metrics["valid"]["mrr"] == best
+
+
+def test_settings_that_are_given_are_not_searched(tmp_path, few_trials):
+    values = {"model": {"dim": 4, "init": "small"}, "training": {**QUICK, "reg": 0.02}}
+    fivestar.train(people_graph(), values, tmp_path / "run", budget="10m")
+    trials = trials_of(tmp_path / "run")
+    assert all(set(line["settings"]) == {"lr"} for line in trials)
+    settings = fivestar.load(tmp_path / "run").settings
+    assert (settings.training.reg, settings.model.init) == (0.02, "small")
+
+
+def test_models_and_dimensions_are_searched_if_asked_for(tmp_path, few_trials):
+    fivestar.train(
+        people_graph(),
+        {"training": {**QUICK, "lr": 0.3, "reg": 0.01}},
+        tmp_path / "run",
+        budget="10m",
+        budget_models=["complex", "fivestar"],
+        budget_dims=[4, 6],
+    )
+    trials = trials_of(tmp_path / "run")
+    assert {line["model"] for line in trials} == {"complex", "fivestar"}
+    assert {line["settings"]["dim"] for line in trials} == {4, 6}
+    assert trials[0]["settings"] == {"dim": 4}
+    finals = [line for line in trials if line["rung"] == "final"]
+    assert any(line["model"] == "complex" and line["trial"] == 0 for line in finals)
+    loaded = fivestar.load(tmp_path / "run")
+    assert loaded.model.entities.shape[0] == len(people_graph().entities)
+    assert loaded.metrics["budget"]["winner"]["model"] == loaded.settings.model.name
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "message"),
+    [
+        ({"training": {"max_minutes": 1}}, {}, "leave out max-minutes"),
+        ({"training": {"epochs": 0}}, {}, "epochs and evaluate-every above 0"),
+        ({"training": {"evaluate-every": 0}}, {}, "epochs and evaluate-every above 0"),
+        (fivestar.make_settings({}), {}, "leave nothing for the budget to choose"),
+        ({"model": {"dim": 3}}, {"budget_dims": [3, 4]}, "dim or budget-dims"),
+        ({"model": {"name": "cp"}}, {"budget_models": ["cp"]}, "model or budget-models"),
+        ({}, {"source": "run"}, "from scratch"),
+        ({}, {"budget": "10"}, "not a length of time"),
+        ({}, {"budget": None, "budget_dims": [3]}, "need a budget"),
+    ],
+)
+def test_what_cannot_be_done_within_a_budget_is_refused(tmp_path, values, more, message):
+    arguments = {"budget": "10m", **more}
+    if isinstance(values, fivestar.Settings):
+        fixed = {"lr": 0.1, "reg": 0.1, "candidates": 0}
+        values = {"model": {"init": "rotation"}, "training": fixed}
+    with pytest.raises(SettingsError, match=message):
+        fivestar.train(people_graph(), values, tmp_path / "run", **arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_budget_needs_validation_and_optuna(tmp_path, monkeypatch):
+    with pytest.raises(SettingsError, match="chooses settings by validation"):
+        fivestar.train(people_graph(valid=0), VALUES, tmp_path / "run", budget="10m")
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(MissingExtra, match=r"fivestar-kge\[search\]"):
+        fivestar.train(people_graph(), VALUES, tmp_path / "run", budget="10m")
+    assert not (tmp_path / "run").exists()
+
+
+class Slow:
+    """Makes each step of every training take this long, whatever the machine."""
+
+    def __init__(self, monkeypatch, seconds):
+        take = Trainer._take
+
+        def slowly(trainer, step, batch):
+            time.sleep(seconds)
+            take(trainer, step, batch)
+
+        monkeypatch.setattr(Trainer, "_take", slowly)
+
+
+class Told(time_budget.Quiet):
+    def __init__(self):
+        super().__init__()
+        self.messages = []
+
+    def message(self, text):
+        self.messages.append(text)
+
+
+def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch):
+    Slow(monkeypatch, 0.02)
+    values = {"model": {"dim": 4}, "training": {"epochs": 1000, "batch": 40, "threads": 1}}
+    told, began = Told(), time.monotonic()
+    run = time_budget.train_within(people_graph(), values, "15s", tmp_path / "run", told)
+    seconds = time.monotonic() - began
+    assert "settings are compared after" in told.messages[0]
+    budget = run.metrics["budget"]
+    assert budget["seconds_used"] == pytest.approx(seconds, abs=1)
+    assert 7 < seconds < 15 * 1.05 + 1
+    finals = [line for line in trials_of(tmp_path / "run") if line["rung"] == "final"]
+    searched = [line for line in trials_of(tmp_path / "run") if line["rung"] != "final"]
+    assert 20 < run.settings.training.epochs < 1000
+    assert run.metrics["epochs"] == run.settings.training.epochs or len(told.messages) > 1
+    assert finals[0]["epochs"] > max(line["epochs"] for line in searched)
+
+
+def test_where_no_epoch_fits_the_defaults_are_trained_until_the_time_is_over(tmp_path, monkeypatch):
+    Slow(monkeypatch, 0.1)
+    values = {"model": {"dim": 4}, "training": {"batch": 1, "threads": 1}}
+    told, began = Told(), time.monotonic()
+    run = time_budget.train_within(people_graph(), values, "4s", tmp_path / "run", told)
+    assert time.monotonic() - began < 4 * 1.05 + 1
+    assert "more than the budget" in told.messages[0]
+    assert "without a search" in told.messages[0]
+    assert run.history[-1]["part_of_the_epoch"] < 1
+    assert run.metrics["budget"]["trials"] == 0
+    assert run.metrics["budget"]["winner_is_default"]
+    assert [line["rung"] for line in trials_of(tmp_path / "run")] == ["final"]
+    assert fivestar.load(tmp_path / "run").settings.training.max_minutes > 0
+
+
+def test_the_time_is_divided_by_what_fits():
+    settings = fivestar.make_settings({"training": {"epochs": 100, "evaluate_every": 10}})
+    speed = Speed(startup=0, epoch=1, validation=0, checkpoint=0, finish=0)
+    plenty = schedule(settings, speed, 1000)
+    assert (plenty.epochs, plenty.rungs) == (100, (11, 33))
+    assert 1000 - plenty.search_seconds == pytest.approx(2 * 100 / 0.93), "the default as well"
+    enough = schedule(settings, speed, 250)
+    assert enough.epochs == 100
+    assert 250 - enough.search_seconds == pytest.approx(100 / 0.93)
+    short = schedule(settings, speed, 100)
+    assert 45 < short.epochs < 55
+    assert short.search_seconds == pytest.approx(45)
+    few = schedule(settings, speed, 10)
+    assert (few.epochs, few.rungs, few.search_seconds) == (9, (), 0)
+    none = schedule(settings, speed, 0.5)
+    assert (none.epochs, none.rungs) == (0, ())
+    slow_end = speed.model_copy(update={"finish": 50.0})
+    assert epochs_within(settings, slow_end, 100) == 43
+
+
+def test_validations_and_checkpoints_take_little_of_the_time():
+    settings = fivestar.make_settings({"training": {"epochs": 100, "evaluate_every": 5}})
+    speed = Speed(startup=0, epoch=1, validation=3, checkpoint=0.5, finish=0)
+    changed = paced(settings, frozenset(), speed).training
+    assert (changed.evaluate_every, changed.checkpoint_every) == (20, 5)
+    assert (
+        paced(settings, frozenset({"training.evaluate_every"}), speed).training.evaluate_every == 5
+    )
+
+
+def test_settings_that_diverge_leave_the_default(tmp_path, monkeypatch, few_trials):
+    run, default = Trainer.run, fivestar.make_settings(VALUES)
+
+    def diverges(trainer, *args, **kwargs):
+        training, model = trainer.settings.training, trainer.settings.model
+        changed = (training.reg, training.lr, model.init) != (
+            default.training.reg,
+            default.training.lr,
+            default.model.init,
+        )
+        if trainer.folder is not None and changed:
+            raise Diverged("the loss is nan")
+        return run(trainer, *args, **kwargs)
+
+    monkeypatch.setattr(Trainer, "run", diverges)
+    model = fivestar.train(people_graph(), VALUES, tmp_path / "run", budget="10m")
+    assert model.metrics["budget"]["winner_is_default"]
+    finals = [line for line in trials_of(tmp_path / "run") if line["rung"] == "final"]
+    states = {line["trial"]: line["state"] for line in finals}
+    assert states.pop(0) == "complete"
+    assert set(states.values()) == {"failed"}
+    assert "the loss is nan" in {line.get("why") for line in finals}
+
+
+def test_a_paused_run_continues_and_nobody_else_may_train_it(tmp_path, few_trials):
+    def pause(line):
+        if line["epoch"] == 10:
+            with pytest.raises(OutputError, match="another process"):
+                fivestar.resume(tmp_path / "run")
+            raise Paused("enough")
+
+    with pytest.raises(Paused):
+        fivestar.train(people_graph(), VALUES, tmp_path / "run", pause, budget="10m")
+    used = float((tmp_path / "run" / "search" / "clock").read_text())
+    before = [line for line in trials_of(tmp_path / "run") if line["rung"] != "final"]
+    epochs = []
+    model = fivestar.resume(tmp_path / "run", lambda line: epochs.append(line["epoch"]))
+    assert epochs[0] == 11, "from its checkpoint"
+    assert model.metrics["budget"]["seconds_used"] > used
+    after = [line for line in trials_of(tmp_path / "run") if line["rung"] != "final"]
+    assert after == before, "the search is not repeated"
+    whole = fivestar.train(people_graph(), model.settings)
+    assert whole.metrics["valid"]["mrr"] == model.metrics["valid"]["mrr"]
+
+
+def test_the_clock_counts_all_processes(tmp_path):
+    (tmp_path / "search").mkdir()
+    for already in (10.0, 5.0):
+        with Clock(tmp_path / "search" / "clock", 100.0, already) as clock:
+            assert clock.left() == pytest.approx(100 - clock.used(), abs=0.1)
+    assert 15 <= clock.used() < 16
+
+
+KILLED = """
+import json, os, signal, sys
+from tests.graphs import people_graph
+from fivestar.training import budget_phases, time_budget
+
+budget_phases._MOST_TRIALS = 4
+point = sys.argv[1]
+
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+class Watcher(time_budget.Quiet):
+    def begins(self, number, settings, epochs):
+        # In the search: within the third trial.
+        return (kill if point == "search" and number == 2 else (lambda _: None)), (lambda _: None)
+
+    def final(self, finalist):
+        if point == "between":
+            kill()
+        # In the final training: after an epoch that no checkpoint has.
+        return (lambda line: kill() if line["epoch"] == 11 else None), (lambda _: None)
+
+values = json.loads(sys.argv[2])
+time_budget.train_within(people_graph(), values, "10m", "run", Watcher())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills a process by a signal")
+@pytest.mark.parametrize("point", ["search", "between", "final"])
+def test_a_kill_at_any_point_is_survived(tmp_path, monkeypatch, few_trials, whole, point):
+    root = str(__file__).rsplit("/tests/", 1)[0]
+    monkeypatch.setenv("PYTHONPATH", root, prepend=":")
+    command = [sys.executable, "-c", KILLED, point, json.dumps(VALUES)]
+    killed = subprocess.run(command, cwd=tmp_path, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    run = tmp_path / "run"
+    state = load_state(run)
+    assert bool(state.finalists) == (point != "search")
+    used = float((run / "search" / "clock").read_text())
+    model = fivestar.resume(run)
+    assert used < model.metrics["budget"]["seconds_used"] < 600
+    assert {line["trial"] for line in trials_of(run)} >= {0, 1}
+    # As without a kill: the same trials with the same results, and the same model.
+    kept = ("settings", "rung", "epochs", "valid_mrr")
+    compared = [
+        sorted(str([line[key] for key in kept]) for line in trials_of(folder))
+        for folder in (run, whole)
+    ]
+    assert compared[0] == compared[1]
+    uninterrupted = fivestar.load(whole)
+    assert model.metrics["valid"] == uninterrupted.metrics["valid"]
+    assert model.settings == uninterrupted.settings
+    assert not (run / "search").exists()
