@@ -11,6 +11,7 @@ from fivestar.cli.train import train as train_command
 from fivestar.errors import SettingsError
 from fivestar.models.registry import MODELS
 from fivestar.runs.defaults import (
+    GraphSize,
     default_training,
     defaults_for,
     published_training,
@@ -133,27 +134,41 @@ def test_with_another_objective_nothing_of_the_recipe_is_used():
     assert make_settings(values).training == TrainingSettings(objective="bce")
 
 
+SOFTMAX = {"objective": "softmax", "regularizer": "n3-moved", "reciprocals": True}
+GRAPH = GraphSize(20_000, 100_000, 0.1)
+
+
 def test_defaults_follow_from_the_graph_unless_given():
     graph = people_graph()
-    values = defaults_for("fivestar", "n3-moved", len(graph.train), graph.pair_redundancy)
-    assert set(values) == {"batch", "epochs", "reg"}
-    training = make_settings({}).for_graph(graph).training
-    assert {name: getattr(training, name) for name in values} == values
-    given = make_settings({"training": {"batch": 7, "epochs": 3, "reg": 0.5}}).for_graph(graph)
-    assert (given.training.batch, given.training.epochs, given.training.reg) == (7, 3, 0.5)
+    size = GraphSize(len(graph.entities), len(graph.train), graph.pair_redundancy)
+    values = defaults_for("fivestar", SOFTMAX, size)
+    assert set(values) == {"batch", "epochs", "candidates", "reg"}
     resolved = make_settings({}).for_graph(graph)
+    assert {name: getattr(resolved.training, name) for name in values} == values
     assert resolved.for_graph(graph) == resolved
+    given = {"batch": 7, "epochs": 3, "candidates": 5, "reg": 0.5}
+    training = make_settings({"training": given}).for_graph(graph).training
+    assert {name: getattr(training, name) for name in given} == given
+
+
+def test_candidates_are_sampled_in_large_graphs_for_queries_with_reciprocals():
+    assert defaults_for("fivestar", SOFTMAX, GRAPH)["candidates"] == 4096
+    assert defaults_for("fivestar", SOFTMAX, GRAPH._replace(entities=4000))["candidates"] == 0
+    without = SOFTMAX | {"reciprocals": False}
+    assert defaults_for("fivestar", without, GRAPH)["candidates"] == 0
+    assert "candidates" not in defaults_for("fivestar", SOFTMAX | {"objective": "bce"}, GRAPH)
 
 
 def test_the_default_weight_belongs_to_its_regularizer():
-    redundant = defaults_for("fivestar", "n3-moved", 1000, 0.9)["reg"]
-    assert redundant < defaults_for("fivestar", "n3-moved", 1000, 0.1)["reg"]
-    assert "reg" not in defaults_for("fivestar", "dura", 1000, 0.1)
-    assert "reg" not in defaults_for("third-party", "n3-moved", 1000, 0.1)
+    redundant = defaults_for("fivestar", SOFTMAX, GRAPH._replace(pair_redundancy=0.9))["reg"]
+    assert redundant < defaults_for("fivestar", SOFTMAX, GRAPH)["reg"]
+    assert "reg" not in defaults_for("fivestar", SOFTMAX | {"regularizer": "dura"}, GRAPH)
+    assert "reg" not in defaults_for("third-party", SOFTMAX, GRAPH)
 
 
 @given(st.integers(1, 10**10))
 def test_larger_graphs_get_larger_batches_and_fewer_epochs(triples):
-    some, more = (defaults_for("fivestar", "n3-moved", n, 0.0) for n in (triples, 2 * triples))
+    sizes = (GRAPH._replace(triples=n) for n in (triples, 2 * triples))
+    some, more = (defaults_for("fivestar", SOFTMAX, size) for size in sizes)
     assert some["batch"] <= more["batch"]
     assert some["epochs"] >= more["epochs"] >= 1

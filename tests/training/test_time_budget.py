@@ -66,7 +66,7 @@ def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_t
     assert time.monotonic() - began < 300, "it ends when there is nothing left to try"
     trials = trials_of(tmp_path / "run")
     default, second = trials[0], next(line for line in trials if line["trial"] == 1)
-    base = fivestar.make_settings(VALUES)
+    base = fivestar.make_settings(VALUES).for_graph(people_graph())
     assert default["settings"] == {"reg": base.training.reg, "lr": base.training.lr} | {
         "init": "rotation"
     }
@@ -154,8 +154,9 @@ def test_what_cannot_be_done_within_a_budget_is_refused(tmp_path, values, more, 
 
 
 def test_a_budget_needs_validation_and_optuna(tmp_path, monkeypatch):
-    with pytest.raises(SettingsError, match="chooses settings by validation"):
-        fivestar.train(people_graph(valid=0), VALUES, tmp_path / "run", budget="10m")
+    warned = pytest.warns(fivestar.GraphWarning)
+    with warned, pytest.raises(SettingsError, match="chooses settings by validation"):
+        fivestar.train(people_graph(valid=0), VALUES, tmp_path / "run", budget="10m", valid=0)
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtra, match=r"fivestar-kge\[search\]"):
         fivestar.train(people_graph(), VALUES, tmp_path / "run", budget="10m")
@@ -247,7 +248,8 @@ def test_validations_and_checkpoints_take_little_of_the_time():
 
 
 def test_settings_that_diverge_leave_the_default(tmp_path, monkeypatch, few_trials):
-    run, default = Trainer.run, fivestar.make_settings(VALUES)
+    run = Trainer.run
+    default = fivestar.make_settings(VALUES).for_graph(people_graph())
 
     def diverges(trainer, *args, **kwargs):
         training, model = trainer.settings.training, trainer.settings.model

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fivestar.errors import SettingsError
 
@@ -50,41 +50,51 @@ def default_training(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     recipe = dict(_by_model("defaults.toml").get(model, {}))
     if given.get("objective", recipe.get("objective")) != recipe.get("objective"):
         return {}
-    if not given.get("reciprocals", True):
-        recipe.pop("candidates", None)  # head queries score all entities then
+    recipe.pop("candidates", None)  # these two are known with the graph (`defaults_for`)
     if isinstance(recipe.get("reg"), dict):
-        recipe.pop("reg")  # known with the graph (`defaults_for`)
+        recipe.pop("reg")
     return recipe
 
 
-def defaults_for(
-    model: str, regularizer: str, triples: int, pair_redundancy: float
-) -> dict[str, Any]:
-    """Return the defaults that depend on the graph.
+class GraphSize(NamedTuple):
+    """What the defaults need to know of a graph."""
 
-    A small graph needs small batches to get enough steps, and a large one needs fewer epochs.
-    Where most facts can be read off another fact of the same two entities, strong regularization
-    only costs accuracy.
+    entities: int
+    triples: int
+    pair_redundancy: float
+
+
+def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> dict[str, Any]:
+    """Return the default settings that depend on the graph.
+
+    A small graph needs small batches to get enough steps, and a large one fewer epochs and sampled
+    candidates. Where most facts can be read off another fact of the same two entities, or where the
+    graph is dense, strong regularization only costs accuracy.
 
     Args:
         model: Name of the model.
-        regularizer: The regularizer in use; the weights of the defaults belong to one of them.
-        triples: Number of training triples.
-        pair_redundancy: `KnowledgeGraph.pair_redundancy`.
+        training: Its training settings; the default weight belongs to the default regularizer, and
+            candidates are sampled only for a softmax with reciprocals.
+        graph: The size of the graph.
 
-    >>> defaults_for("fivestar", "n3-moved", 272_115, 0.38)
-    {'batch': 500, 'epochs': 29, 'reg': 0.15}
-    >>> defaults_for("fivestar", "n3-moved", 5_216, 0.61)
-    {'batch': 100, 'epochs': 40, 'reg': 0.03}
+    >>> training = {"objective": "softmax", "regularizer": "n3-moved", "reciprocals": True}
+    >>> defaults_for("fivestar", training, GraphSize(14_541, 272_115, 0.38))
+    {'batch': 500, 'epochs': 29, 'candidates': 4096, 'reg': 0.15}
+    >>> defaults_for("fivestar", training, GraphSize(135, 5_216, 0.61))
+    {'batch': 100, 'epochs': 40, 'candidates': 0, 'reg': 0.03}
     """
     values: dict[str, Any] = {
-        "batch": min(max(triples // 250, 100), 500),
-        "epochs": min(max(8_000_000 // max(triples, 1), 5), 40),
+        "batch": min(max(graph.triples // 250, 100), 500),
+        "epochs": min(max(8_000_000 // max(graph.triples, 1), 5), 40),
     }
     recipe = _by_model("defaults.toml").get(model, {})
-    weight = recipe.get("reg")
-    if isinstance(weight, dict) and recipe["regularizer"] == regularizer:
-        values["reg"] = weight["redundant" if pair_redundancy > _REDUNDANT else "other"]
+    if recipe.get("objective") == training["objective"] == "softmax":
+        sampled = training["reciprocals"] and graph.entities > recipe.get("candidates", 0)
+        values["candidates"] = recipe.get("candidates", 0) if sampled else 0
+        weight = recipe.get("reg")
+        if isinstance(weight, dict) and recipe["regularizer"] == training["regularizer"]:
+            redundant = graph.pair_redundancy > _REDUNDANT
+            values["reg"] = weight["redundant" if redundant else "other"]
     return values
 
 

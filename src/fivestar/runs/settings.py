@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fivestar.errors import SettingsError
 from fivestar.runs.defaults import (
     CURRENT,
+    GraphSize,
     default_training,
     defaults_for,
     renamed,
@@ -223,9 +224,8 @@ class Settings(_Section):
         """Return the settings with the defaults that depend on the size of the graph filled in."""
         resolved = self.resolved()
         training = resolved.training
-        values = defaults_for(
-            resolved.model.name, training.regularizer, len(graph.train), graph.pair_redundancy
-        )
+        size = GraphSize(len(graph.entities), len(graph.train), graph.pair_redundancy)
+        values = defaults_for(resolved.model.name, training.model_dump(), size)
         unset = {name: values[name] for name in values.keys() - training.model_fields_set}
         return Settings(model=resolved.model, training=training.model_copy(update=unset))
 
