@@ -15,6 +15,7 @@ from fivestar.runs.defaults import (
     default_training,
     defaults_for,
     published_training,
+    regularization_weight,
     source,
 )
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_settings
@@ -160,10 +161,20 @@ def test_candidates_are_sampled_in_large_graphs_for_queries_with_reciprocals():
 
 
 def test_the_default_weight_belongs_to_its_regularizer():
-    redundant = defaults_for("fivestar", SOFTMAX, GRAPH._replace(pair_redundancy=0.9))["reg"]
-    assert redundant < defaults_for("fivestar", SOFTMAX, GRAPH)["reg"]
+    weight = defaults_for("fivestar", SOFTMAX, GRAPH)["reg"]
+    for change in ({"pair_redundancy": 0.9}, {"entities": 1000}):
+        assert defaults_for("fivestar", SOFTMAX, GRAPH._replace(**change))["reg"] < weight
     assert "reg" not in defaults_for("fivestar", SOFTMAX | {"regularizer": "dura"}, GRAPH)
     assert "reg" not in defaults_for("third-party", SOFTMAX, GRAPH)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**9), st.floats(0, 1))
+def test_the_default_weight_falls_with_density_and_redundancy(entities, triples, redundancy):
+    graph = GraphSize(entities, triples, redundancy)
+    weight = regularization_weight(0.03, 0.12, graph)
+    assert 0.03 <= weight <= 0.12
+    assert regularization_weight(0.03, 0.12, graph._replace(triples=2 * triples)) <= weight
+    assert regularization_weight(0.03, 0.12, graph._replace(pair_redundancy=1.0)) <= weight
 
 
 @given(st.integers(1, 10**10))

@@ -7,6 +7,7 @@ from version 1, so equal settings have equal hashes whenever they were recorded.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -18,6 +19,8 @@ from fivestar.errors import SettingsError
 CURRENT = 2
 # Pair redundancy is at most .38 or at least .61 on the graphs that the weights were chosen on.
 _REDUNDANT = 0.5
+# Triples per pair of entities: below the first a graph is sparse, above the second it is dense.
+_SPARSE, _DENSE = 5e-4, 1e-2
 _FOLDER = Path(__file__).parent
 
 
@@ -68,8 +71,7 @@ def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> d
     """Return the default settings that depend on the graph.
 
     A small graph needs small batches to get enough steps, and a large one fewer epochs and sampled
-    candidates. Where most facts can be read off another fact of the same two entities, or where the
-    graph is dense, strong regularization only costs accuracy.
+    candidates. The weight of the regularizer is that of `regularization_weight`.
 
     Args:
         model: Name of the model.
@@ -79,7 +81,7 @@ def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> d
 
     >>> training = {"objective": "softmax", "regularizer": "n3-moved", "reciprocals": True}
     >>> defaults_for("fivestar", training, GraphSize(14_541, 272_115, 0.38))
-    {'batch': 500, 'epochs': 29, 'candidates': 4096, 'reg': 0.15}
+    {'batch': 500, 'epochs': 29, 'candidates': 4096, 'reg': 0.0775}
     >>> defaults_for("fivestar", training, GraphSize(135, 5_216, 0.61))
     {'batch': 100, 'epochs': 40, 'candidates': 0, 'reg': 0.03}
     """
@@ -93,9 +95,28 @@ def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> d
         values["candidates"] = recipe.get("candidates", 0) if sampled else 0
         weight = recipe.get("reg")
         if isinstance(weight, dict) and recipe["regularizer"] == training["regularizer"]:
-            redundant = graph.pair_redundancy > _REDUNDANT
-            values["reg"] = weight["redundant" if redundant else "other"]
+            values["reg"] = regularization_weight(weight["weak"], weight["strong"], graph)
     return values
+
+
+def regularization_weight(weak: float, strong: float, graph: GraphSize) -> float:
+    """Return the default weight for a graph: strong for a sparse one, weak for a dense one.
+
+    In between it is interpolated between the logarithms. A graph whose facts can mostly be read off
+    another fact of the same two entities counts as dense: there, too, strong regularization only
+    costs accuracy.
+
+    >>> regularization_weight(0.03, 0.12, GraphSize(40_943, 86_835, 0.34))  # WN18RR
+    0.12
+    >>> regularization_weight(0.03, 0.12, GraphSize(14_951, 483_142, 0.81))  # FB15k
+    0.03
+    """
+    if graph.pair_redundancy > _REDUNDANT:
+        return weak
+    density = max(graph.triples, 1) / max(graph.entities, 1) ** 2
+    share = math.log(density / _SPARSE) / math.log(_DENSE / _SPARSE)
+    share = min(max(share, 0.0), 1.0)
+    return float(f"{strong * (weak / strong) ** share:.3g}")
 
 
 def source(model: str, file: str = "defaults.toml") -> str:
