@@ -11,16 +11,24 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "defaults.md"
+# Graphs on which the default weight is the weak one: dense, or with redundant facts.
+WEAK = frozenset({"nations", "kinships", "umls", "wn18", "fb15k"})
+ORDER = (
+    "nations kinships umls demo nell-995-h100 nell-995-h75 nell-995-h50 nell-995-h25 "
+    "wn18rr wn18 wd50k fb15k-237 fb15k"
+).split()
 Scores = dict[str, dict[str, float]]  # setting → graph → validation MRR
+Trials = list[dict[str, Any]]
 
 
-def read_trials(path: Path, plan: str) -> list[dict[str, Any]]:
+def read_trials(path: Path, plan: str) -> Trials:
     """Return the trials of a plan."""
     lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line["plan"] == plan]
 
 
-def by_setting(trials: list[dict[str, Any]]) -> Scores:
+def by_setting(trials: Trials) -> Scores:
     """Return the validation MRR of each setting on each graph; 0 where training diverged."""
     scores: Scores = defaultdict(dict)
     for trial in trials:
@@ -33,70 +41,130 @@ def best_on(scores: Scores, graph: str) -> float:
     return max(row[graph] for row in scores.values() if graph in row)
 
 
-def picked_without(scores: Scores, graph: str) -> str:
-    """Return the setting with the best mean ratio to the best found, over all other graphs.
+def picked_without(scores: Scores, graph: str, others: list[str]) -> str:
+    """Return the setting with the best mean ratio to the best found, over the other graphs.
+
+    Only settings that were tried on the graph and on all others can be picked.
 
     >>> rows = {"a": {"x": 0.5, "y": 0.2, "z": 0.4}, "b": {"x": 0.1, "y": 0.4, "z": 0.4}}
-    >>> picked_without(rows, "x"), picked_without(rows, "y")
+    >>> picked_without(rows, "x", ["x", "y", "z"]), picked_without(rows, "y", ["x", "y", "z"])
     ('b', 'a')
     """
+    others = [other for other in others if other != graph]
 
     def mean_ratio(setting: str) -> float:
-        row = scores[setting]
-        ratios = [value / best_on(scores, other) for other, value in row.items() if other != graph]
+        ratios = [scores[setting][other] / best_on(scores, other) for other in others]
         return sum(ratios) / len(ratios)
 
-    complete = max(len(row) for row in scores.values())
-    return max((s for s in scores if len(scores[s]) == complete), key=mean_ratio)
+    return max((s for s in scores if {graph, *others} <= set(scores[s])), key=mean_ratio)
 
 
-def leave_one_out(scores: Scores) -> list[tuple[str, str, float, float]]:
-    """Return (graph, setting picked on all others, its MRR, best MRR found) for each graph."""
-    graphs = max(scores.values(), key=len)
-    return [
-        (graph, pick := picked_without(scores, graph), scores[pick][graph], best_on(scores, graph))
-        for graph in graphs
-    ]
+def leave_one_out(scores: Scores, groups: list[list[str]]) -> dict[str, tuple[str, float, float]]:
+    """Return for each graph the setting picked on the others of its group, its MRR, and the best."""
+    found = {}
+    for group in groups:
+        for graph in group:
+            pick = picked_without(scores, graph, group)
+            found[graph] = (pick, scores[pick][graph], best_on(scores, graph))
+    return found
 
 
-def markdown(rows: list[list[str]]) -> str:
-    """Return a table whose first row is its header."""
+def table(rows: list[list[str]]) -> str:
+    """Return a markdown table whose first row is its header."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def matrix(scores: Scores) -> str:
-    """Return all trials: one row per graph, one column per setting, the best in bold."""
-    graphs = max(scores.values(), key=len)
-    rows = [["graph", *scores]]
-    for graph in graphs:
-        best = best_on(scores, graph)
-        cells = [row.get(graph) for row in scores.values()]
-        rows.append([graph, *(_cell(value, best) for value in cells)])
-    return markdown(rows)
-
-
-def _cell(value: float | None, best: float) -> str:
+def mrr(value: float | None, best: float | None = None) -> str:
+    """Return an MRR as papers print it, the best in bold."""
     if value is None:
         return "–"
     text = f"{value:.3f}".lstrip("0")
     return f"**{text}**" if value == best else text
 
 
+def matrix(scores: Scores, trials: Trials) -> str:
+    """Return all trials, one row per graph, with the number of trials and their minutes."""
+    rows = [["graph", *(_short(setting) for setting in scores), "trials", "minutes"]]
+    for graph in ORDER:
+        best = best_on(scores, graph)
+        cells = [mrr(row.get(graph), best) for row in scores.values()]
+        own = [trial for trial in trials if trial["data"] == graph]
+        minutes = sum(trial.get("minutes", 0.0) for trial in own)
+        rows.append([graph, *cells, str(len(own)), f"{minutes:.1f}"])
+    return table(rows)
+
+
+def _short(setting: str) -> str:
+    return setting.replace("_", ".").replace("-reg", ", reg ").replace("lr", "lr ")
+
+
+def judged(scores: Scores) -> str:
+    """Return the two leave-one-graph-out judgements."""
+    constant = leave_one_out(scores, [ORDER])
+    groups = [[g for g in ORDER if g in WEAK], [g for g in ORDER if g not in WEAK]]
+    by_group = leave_one_out(scores, groups)
+    rows = [["graph", "best found", "one for all graphs", "ratio", "one per group", "ratio"]]
+    for graph in ORDER:
+        pick, value, best = constant[graph]
+        own, own_value, _ = by_group[graph]
+        rows.append(
+            [graph, mrr(best), f"{_short(pick)}: {mrr(value)}", f"{value / best:.3f}"]
+            + [f"{_short(own)}: {mrr(own_value)}", f"{own_value / best:.3f}"]
+        )
+    means = [sum(v / b for _, v, b in found.values()) / 13 for found in (constant, by_group)]
+    rows.append(["mean", "", "", f"{means[0]:.3f}", "", f"{means[1]:.3f}"])
+    return table(rows)
+
+
+def defaults_table(scores: Scores, finals: Trials) -> str:
+    """Return the defaults of 5★E and ComplEx beside the best found in all trials."""
+    own = {(trial["setting"], trial["data"]): trial for trial in finals}
+    rows = [["graph", "5★E default", "minutes", "best found", "ratio", "ComplEx default", "minutes"]]
+    for graph in ORDER:
+        ours, rival = own.get(("fivestar", graph)), own.get(("complex", graph))
+        value = ours["valid_mrr"] if ours else None
+        best = max(best_on(scores, graph), value or 0.0)
+        rows.append(
+            [graph, mrr(value), f"{ours['minutes']:.1f}" if ours else "–", mrr(best)]
+            + [f"{value / best:.3f}" if value else "–"]
+            + [mrr(rival["valid_mrr"]) if rival else "–"]
+            + [f"{rival['minutes']:.1f}" if rival else "–"]
+        )
+    return table(rows)
+
+
+def self_answers(trials: Trials, finals: Trials) -> str:
+    """Return the self-answer rates on test before and after, graph by graph."""
+    rates = {(t["setting"], t["data"]): t["self_answers"]["test"] for t in trials + finals}
+    columns = {
+        "identity": "identity-lr0_3-reg0_12",
+        "rotation, same settings": "lr0_3-reg0_12",
+        "default": "fivestar",
+        "ComplEx default": "complex",
+    }
+    rows = [["graph", *columns]]
+    for graph in ORDER:
+        cells = [rates.get((setting, graph)) for setting in columns.values()]
+        rows.append([graph, *("–" if cell is None else f"{cell:.1%}" for cell in cells)])
+    return table(rows)
+
+
 def main() -> None:
-    """Print the tables."""
-    for plan in ("fivestar",):
-        trials = read_trials(ROOT / "results" / "defaults.jsonl", plan)
-        scores = by_setting(trials)
-        print(matrix(scores), end="\n\n")
-        rows = [["graph", "picked on the others", "valid MRR", "best found", "ratio"]]
-        found = leave_one_out(scores)
-        rows += [
-            [graph, pick, f"{mrr:.4f}", f"{best:.4f}", f"{mrr / best:.3f}"]
-            for graph, pick, mrr, best in found
-        ]
-        print(markdown(rows))
-        print(sum(mrr / best for _, _, mrr, best in found) / len(found))
+    """Write the page."""
+    path = ROOT / "results" / "defaults.jsonl"
+    trials, finals = read_trials(path, "fivestar"), read_trials(path, "default")
+    scores = by_setting(trials)
+    text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
+    parts = {
+        "MATRIX": matrix(scores, trials),
+        "JUDGED": judged(scores),
+        "DEFAULTS": defaults_table(scores, finals),
+        "SELF": self_answers(trials, finals),
+    }
+    for name, part in parts.items():
+        text = text.replace(f"<!-- {name} -->", part)
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
