@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -17,14 +18,13 @@ SETTINGS += ["--threads", "1", "--checkpoint-minutes", "0.008", "--snapshot-epoc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("refit", ["--no-refit", "--refit"])
-def test_twenty_kills_at_random_moments(tmp_path, refit):
+def test_twenty_kills_at_random_moments(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run([*COMMAND, *SETTINGS, refit, "--out", str(whole)], check=True)
+    subprocess.run([*COMMAND, *SETTINGS, "--out", str(whole)], check=True)
     resume = [*COMMAND, "--resume", str(killed)]
     rng = random.Random(0)  # noqa: S311
     for kill in range(1, KILLS + 1):
-        begin = [*COMMAND, *SETTINGS, refit, "--out", str(killed)]
+        begin = [*COMMAND, *SETTINGS, "--out", str(killed)]
         process = subprocess.Popen(resume if killed.exists() else begin)
         # Importing torch takes seconds; a few more are training.
         time.sleep(rng.uniform(2.0, 6.0))
@@ -40,3 +40,33 @@ def test_twenty_kills_at_random_moments(tmp_path, refit):
     ):
         assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
     assert not [path for path in killed.rglob(".*") if path.is_file()], "a draft was left behind"
+
+
+@pytest.mark.slow
+def test_kills_before_and_within_a_refit(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    settings = [*SETTINGS, "--epochs", "60", "--refit"]
+    subprocess.run([*COMMAND, *settings, "--out", str(whole)], check=True)
+    lines = (whole / "history.jsonl").read_text().splitlines()
+    first = sum('"refit"' not in line for line in lines)
+    command = [*COMMAND, *settings, "--out", str(killed)]
+    for epochs in (1, first // 2, first, first + 1, first + 3):
+        process = subprocess.Popen(command)
+        while _epochs(killed) < epochs:
+            assert process.poll() is None, f"training ended before epoch {epochs}"
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        command = [*COMMAND, "--resume", str(killed)]
+    assert '"refit"' in (killed / "history.jsonl").read_text()
+    subprocess.run(command, check=True)
+    for name in ("model.safetensors", "settings.toml"):
+        assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
+    metrics = [json.loads((run / "metrics.json").read_text()) for run in (whole, killed)]
+    for key in ("valid", "calibration", "best_epoch"):
+        assert metrics[0][key] == metrics[1][key]
+
+
+def _epochs(run):
+    history = run / "history.jsonl"
+    return len(history.read_text().splitlines()) if history.exists() else 0
