@@ -26,7 +26,8 @@ KEPT = [0, 2, 3]
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("drawn") / "run"
     training = {"epochs": 3, "evaluate-every": 0, "snapshot-epochs": KEPT}
-    fivestar.train(fivestar.read_graph(), {"model": {"dim": 8}, "training": training}, place)
+    settings = {"model": {"dim": 8, "init": "identity"}, "training": training}
+    fivestar.train(fivestar.read_graph(), settings, place)
     return place
 
 

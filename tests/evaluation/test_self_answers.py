@@ -194,5 +194,5 @@ def test_rotations_keep_the_query_entity_below_the_target():
         rates[init] = found.figures()["self_answer_rate"], rate
     assert rates[None][1] < 0.05
     assert rates[None][0] < 0.15
-    assert rates["identity"][1] > 0.3
-    assert rates["identity"][0] > 0.3
+    assert rates["identity"][1] > 0.1
+    assert rates["identity"][0] > 0.2

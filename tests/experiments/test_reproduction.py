@@ -54,7 +54,8 @@ class Watcher:
 
 
 def job(seed=0, **training):
-    values = {"model": {"dim": 4}, "training": {**TRAINING, "seed": seed, **training}}
+    training = {**TRAINING, "seed": seed, **training}
+    values = {"defaults": 1, "model": {"dim": 4}, "training": training}
     return Job("graph", make_settings(values))
 
 

@@ -31,6 +31,7 @@ FORMS = [
 
 def trained(**model):
     settings = {
+        "defaults": 1,
         "model": {"dim": 8, **model},
         "training": {"objective": "softmax", "epochs": 30, "evaluate-every": 0, "reg": 0.01},
     }

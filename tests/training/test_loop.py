@@ -27,7 +27,7 @@ from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
     "model": {"dim": 6},
-    "training": {"epochs": 4, "batch": 40, "evaluate_every": 2, "threads": 2},
+    "training": {"epochs": 4, "batch": 40, "evaluate_every": 2, "decay": "none", "threads": 2},
 }
 
 
@@ -246,7 +246,7 @@ def test_one_batch_gives_the_same_grouped_or_not(graph):
         for grouping in ("queries", "triples")
     )
     for name, table in tables(grouped).items():
-        torch.testing.assert_close(table, tables(single)[name], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(table, tables(single)[name], rtol=1e-3, atol=2e-4)
 
 
 class Killed(BaseException):

@@ -267,7 +267,7 @@ def test_trials_are_not_refit_but_the_best_settings_are(tmp_path):
     search.plan = replace(search.plan, base=with_point(search.plan.base, {"training.refit": True}))
     lines = []
     watcher = Watcher()
-    watcher.begins = lambda number, point: (lines.append, lambda epochs: None)
+    watcher.begins = lambda number, point, epochs: (lines.append, lambda epochs: None)
     search.run(watcher)
     assert lines
     assert not any("refit" in line for line in lines)

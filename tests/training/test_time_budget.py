@@ -187,7 +187,10 @@ class Told(time_budget.Quiet):
 
 def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch):
     Slow(monkeypatch, 0.02)
-    values = {"model": {"dim": 4}, "training": {"epochs": 1000, "batch": 40, "threads": 1}}
+    values = {
+        "model": {"dim": 4},
+        "training": {"epochs": 1000, "batch": 40, "patience": 0, "threads": 1},
+    }
     told, began = Told(), time.monotonic()
     run = time_budget.train_within(people_graph(), values, "15s", tmp_path / "run", told)
     seconds = time.monotonic() - began

@@ -254,10 +254,11 @@ def test_a_refit_is_the_training_on_all_facts_up_to_the_best_epoch(graph, tmp_pa
 
 
 def test_a_refit_without_a_schedule_is_a_plain_training_of_that_many_epochs(graph):
-    run = fivestar.train(graph, small(lr=0.5), refit=True)
+    constant = {"lr": 0.5, "decay": "none"}
+    run = fivestar.train(graph, small(**constant), refit=True)
     with pytest.warns(GraphWarning, match="without validation"):
         plain = fivestar.train(
-            everything(graph), small(lr=0.5, epochs=run.metrics["best_epoch"]), valid=0
+            everything(graph), small(**constant, epochs=run.metrics["best_epoch"]), valid=0
         )
     assert same(tables(run), tables(plain))
 

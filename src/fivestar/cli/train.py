@@ -25,7 +25,7 @@ from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, warn
 from fivestar.cli.training_display import training_display
 from fivestar.errors import SettingsError
-from fivestar.runs.defaults import default_training
+from fivestar.runs.defaults import GRAPH_DEFAULTS, default_training
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_values
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _taken_over(kind: str, kept: int, new: int, vanished: int, some_vanished: li
 
 def _shown_default(name: str, default: Any) -> Any:
     """Return the default of a setting for 5★E, as its help text shows it."""
-    if name in ("batch", "epochs", "candidates", "reg"):
+    if name in GRAPH_DEFAULTS:
         return "from the graph"
     return default_training("fivestar", {}).get(name, default)
 

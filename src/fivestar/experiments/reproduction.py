@@ -103,7 +103,8 @@ def reproduce(
     """Train and rank what is not in the ledger yet, for at most so many minutes if not 0."""
     ends = time.monotonic() + 60 * minutes if minutes else None
     outcome = Outcome()
-    for number, job in enumerate(jobs, start=1):
+    for number, open_job in enumerate(jobs, start=1):
+        job = _concrete(open_job, read)
         entry = recorded(ledger, job.graph, job.settings)
         if entry is not None:
             outcome.done.append(entry)
@@ -139,6 +140,7 @@ def train_all(
     Nothing is ranked on test.
     """
     ends = time.monotonic() + 60 * minutes if minutes else None
+    jobs = [_concrete(job, read) for job in jobs]
     for number, job in enumerate(jobs, start=1):
         folder = job.folder(runs)
         with _alone_in(folder) as mine:
@@ -152,6 +154,13 @@ def train_all(
             except Paused:
                 return None
     return [job.folder(runs) for job in jobs]
+
+
+def _concrete(job: Job, read: GraphReader) -> Job:
+    """Return the job with the defaults that depend on the graph, which is read only for these."""
+    if job.settings.is_concrete:
+        return job
+    return Job(job.graph, job.settings.for_graph(read(job.graph)))
 
 
 def _alone_in(folder: Path) -> AbstractContextManager[bool]:

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from fivestar.errors import SettingsError
 
 CURRENT = 2
+# Settings whose default depends on the graph.
+GRAPH_DEFAULTS = frozenset({"batch", "epochs", "candidates", "reg"})
 # Pair redundancy is at most .38 or at least .61 on the graphs that the weights were chosen on.
 _REDUNDANT = 0.5
 # Triples per pair of entities: below the first a graph is sparse, above the second it is dense.

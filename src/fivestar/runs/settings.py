@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fivestar.errors import SettingsError
 from fivestar.runs.defaults import (
     CURRENT,
+    GRAPH_DEFAULTS,
     GraphSize,
     default_training,
     defaults_for,
@@ -220,13 +221,21 @@ class Settings(_Section):
         _check_training(training)
         return Settings(model=ModelSettings(name=name, dim=dim, **options), training=training)
 
+    @property
+    def is_concrete(self) -> bool:
+        """Whether no setting is left to be chosen from the graph."""
+        return self.training.model_fields_set >= GRAPH_DEFAULTS
+
     def for_graph(self, graph: KnowledgeGraph) -> Settings:
         """Return the settings with the defaults that depend on the size of the graph filled in."""
         resolved = self.resolved()
         training = resolved.training
         size = GraphSize(len(graph.entities), len(graph.train), graph.pair_redundancy)
         values = defaults_for(resolved.model.name, training.model_dump(), size)
-        unset = {name: values[name] for name in values.keys() - training.model_fields_set}
+        unset = {
+            name: values.get(name, getattr(training, name))
+            for name in GRAPH_DEFAULTS - training.model_fields_set
+        }
         return Settings(model=resolved.model, training=training.model_copy(update=unset))
 
     def as_toml(self) -> str:
