@@ -196,7 +196,7 @@ class _Display:
         self.message(f"trial {tried.number} ({spoken(tried.point)}): {text}{why}")
 
     def final(self, finalist: Finalist) -> Callbacks:
-        """Announce a training at full length."""
+        """Announce a training to the end."""
         epochs = finalist.settings.training.epochs
         whose = "the defaults" if finalist.is_default else spoken(finalist.point)
         self.message(f"training with {whose} for {epochs} epochs")

@@ -93,19 +93,21 @@ def _request(
         raise SettingsError(
             "a budget chooses settings by validation: give a graph with validation triples"
         )
-    settings = make_settings(values)
-    named = {str(key).replace("-", "_") for key in values.get("model", {})}
+    given = values.get("model", {})
+    named = {str(key).replace("-", "_") for key in given}
     if models and "name" in named:
         raise SettingsError("give model or budget-models, not both")
     if dims and "dim" in named:
         raise SettingsError("give dim or budget-dims, not both")
-    if settings.training.max_minutes:
+    sections = [{**values, "model": {**given, "name": model}} for model in models] or [dict(values)]
+    first, *_ = [make_settings(each) for each in sections]
+    if first.training.max_minutes:
         raise SettingsError("a budget limits the time already: leave out max-minutes")
-    if settings.training.snapshot_epochs:
+    if first.training.snapshot_epochs:
         raise SettingsError("a budget chooses the number of epochs: leave out snapshot-epochs")
-    if not settings.training.epochs or not settings.training.evaluate_every:
+    if not first.training.epochs or not first.training.evaluate_every:
         raise SettingsError("a budget needs epochs and evaluate-every above 0")
-    chosen = tuple(dict.fromkeys(models)) or (settings.model.name,)
+    chosen = tuple(dict.fromkeys(models)) or (first.model.name,)
     return Request(values=dict(values), seconds=seconds, models=chosen, dims=tuple(dims))
 
 
