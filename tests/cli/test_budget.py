@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 from tests.graphs import people_graph
 from typer.testing import CliRunner
 
 import fivestar
+from fivestar.cli.budget import count_from
 from fivestar.cli.main import app
 from fivestar.graph.writing import write_graph
 from fivestar.training import budget_phases
@@ -58,6 +60,16 @@ def test_settings_in_a_file_are_not_searched(graph, tmp_path):
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "run" / "trials.jsonl").read_text().splitlines()
     assert {tuple(json.loads(line)["settings"]) for line in lines} == {("lr", "dim")}
+
+
+def test_the_time_counts_from_the_call_of_the_command(graph):
+    count_from(time.monotonic() - 300)
+    try:
+        result = run("train", graph, *QUICK, "--budget", "10m", "--out", "run")
+    finally:
+        count_from(None)
+    assert result.exit_code == 0, result.output
+    assert 300 < fivestar.load("run").metrics["budget"]["seconds_used"] < 600
 
 
 @pytest.mark.parametrize(

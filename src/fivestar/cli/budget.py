@@ -51,6 +51,19 @@ BudgetDims = Annotated[
 ]
 
 
+_counted_from: list[float] = []
+
+
+def count_from(called_at: float | None) -> None:
+    """Let the time of a budget count from the call of the command, before its modules load."""
+    _counted_from[:] = [] if called_at is None else [called_at]
+
+
+def budget_begins() -> float:
+    """Return from when the time of a budget counts, on the clock `time.monotonic`."""
+    return _counted_from[0] if _counted_from else time.monotonic()
+
+
 class BudgetOptions(NamedTuple):
     """The values of the flags."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from fivestar.cli.budget import (
     Budget,
     BudgetDims,
     BudgetModels,
+    budget_begins,
     budget_of,
     resume_budget,
     train_in_budget,
@@ -73,7 +73,7 @@ def _train(  # noqa: PLR0913
 
     The defaults are those of 5★E; other models bring their published ones: fivestar models NAME.
     """
-    began = time.monotonic()
+    began = budget_begins()
     given = {flag: value for flag, value in flags.items() if value is not None}
     if resume_from is not None:
         if source or to or settings_file or begin_from or budget or given:
