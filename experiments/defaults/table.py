@@ -14,10 +14,11 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "defaults.md"
 # Graphs on which the default weight is the weak one: dense, or with redundant facts.
 WEAK = frozenset({"nations", "kinships", "umls", "wn18", "fb15k"})
-ORDER = (
-    "nations kinships umls demo nell-995-h100 nell-995-h75 nell-995-h50 nell-995-h25 "
-    "wn18rr wn18 wd50k fb15k-237 fb15k"
-).split()
+ORDER = [
+    *("nations", "kinships", "umls", "demo"),
+    *("nell-995-h100", "nell-995-h75", "nell-995-h50", "nell-995-h25"),
+    *("wn18rr", "wn18", "wd50k", "fb15k-237", "fb15k"),
+]
 Scores = dict[str, dict[str, float]]  # setting → graph → validation MRR
 Trials = list[dict[str, Any]]
 
@@ -60,7 +61,7 @@ def picked_without(scores: Scores, graph: str, others: list[str]) -> str:
 
 
 def leave_one_out(scores: Scores, groups: list[list[str]]) -> dict[str, tuple[str, float, float]]:
-    """Return for each graph the setting picked on the others of its group, its MRR, and the best."""
+    """Return per graph the setting picked on the others of its group, its MRR, and the best."""
     found = {}
     for group in groups:
         for graph in group:
@@ -108,10 +109,9 @@ def judged(scores: Scores) -> str:
     for graph in ORDER:
         pick, value, best = constant[graph]
         own, own_value, _ = by_group[graph]
-        rows.append(
-            [graph, mrr(best), f"{_short(pick)}: {mrr(value)}", f"{value / best:.3f}"]
-            + [f"{_short(own)}: {mrr(own_value)}", f"{own_value / best:.3f}"]
-        )
+        both = ((pick, value), (own, own_value))
+        cells = [(f"{_short(name)}: {mrr(v)}", f"{v / best:.3f}") for name, v in both]
+        rows.append([graph, mrr(best), *cells[0], *cells[1]])
     means = [sum(v / b for _, v, b in found.values()) / 13 for found in (constant, by_group)]
     rows.append(["mean", "", "", f"{means[0]:.3f}", "", f"{means[1]:.3f}"])
     return table(rows)
@@ -120,17 +120,16 @@ def judged(scores: Scores) -> str:
 def defaults_table(scores: Scores, finals: Trials) -> str:
     """Return the defaults of 5★E and ComplEx beside the best found in all trials."""
     own = {(trial["setting"], trial["data"]): trial for trial in finals}
-    rows = [["graph", "5★E default", "minutes", "best found", "ratio", "ComplEx default", "minutes"]]
+    heads = ("5★E default", "minutes", "best found", "ratio", "ComplEx default", "minutes")
+    rows = [["graph", *heads]]
     for graph in ORDER:
         ours, rival = own.get(("fivestar", graph)), own.get(("complex", graph))
         value = ours["valid_mrr"] if ours else None
         best = max(best_on(scores, graph), value or 0.0)
-        rows.append(
-            [graph, mrr(value), f"{ours['minutes']:.1f}" if ours else "–", mrr(best)]
-            + [f"{value / best:.3f}" if value else "–"]
-            + [mrr(rival["valid_mrr"]) if rival else "–"]
-            + [f"{rival['minutes']:.1f}" if rival else "–"]
-        )
+        mine = mrr(value), f"{ours['minutes']:.1f}" if ours else "–"
+        ratio = f"{value / best:.3f}" if value else "–"
+        theirs = (mrr(rival["valid_mrr"]), f"{rival['minutes']:.1f}") if rival else ("–", "–")
+        rows.append([graph, *mine, mrr(best), ratio, *theirs])
     return table(rows)
 
 

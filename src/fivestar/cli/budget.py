@@ -51,6 +51,19 @@ BudgetDims = Annotated[
 ]
 
 
+_counted_from: list[float] = []
+
+
+def count_from(called_at: float | None) -> None:
+    """Let the time of a budget count from the call of the command, before its modules load."""
+    _counted_from[:] = [] if called_at is None else [called_at]
+
+
+def budget_begins() -> float:
+    """Return from when the time of a budget counts, on the clock `time.monotonic`."""
+    return _counted_from[0] if _counted_from else time.monotonic()
+
+
 class BudgetOptions(NamedTuple):
     """The values of the flags."""
 
@@ -196,7 +209,7 @@ class _Display:
         self.message(f"trial {tried.number} ({spoken(tried.point)}): {text}{why}")
 
     def final(self, finalist: Finalist) -> Callbacks:
-        """Announce a training at full length."""
+        """Announce a training to the end."""
         epochs = finalist.settings.training.epochs
         whose = "the defaults" if finalist.is_default else spoken(finalist.point)
         self.message(f"training with {whose} for {epochs} epochs")

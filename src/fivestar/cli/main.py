@@ -10,6 +10,7 @@ import typer
 
 import fivestar
 from fivestar.cli import (
+    CALLED_AT,
     ask,
     calibration,
     cluster,
@@ -35,6 +36,7 @@ from fivestar.cli import (
     similar,
     train,
 )
+from fivestar.cli.budget import count_from
 from fivestar.cli.terminal import complain, warn
 from fivestar.errors import FivestarError
 
@@ -104,6 +106,7 @@ def main() -> None:
     """Run the command line; errors of ours are one message and exit code 1."""
     # One line each, without the place in our code where it was found out.
     warnings.showwarning = lambda message, *_: warn(str(message))
+    count_from(CALLED_AT)
     try:
         app()
     except FivestarError as error:
@@ -116,3 +119,5 @@ def main() -> None:
         # The reader of our output (head, less) has had enough.
         sys.stderr.close()
         sys.exit(0)
+    finally:
+        count_from(None)

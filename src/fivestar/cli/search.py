@@ -47,8 +47,8 @@ def search(  # noqa: PLR0913
     pruner: Annotated[
         Literal["median", "halving", "none"],
         typer.Option(
-            help="median: stop a trial below the median of the others. halving: train a ninth, a "
-            "third and all of the epochs, the best third each time. none: train all to the end."
+            help="median: stop a trial below the median of the others. halving: after a ninth and "
+            "a third of the epochs, train on with about the best third. none: train all to the end."
         ),
     ] = "median",
     settings_file: Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -16,6 +15,7 @@ from fivestar.cli.budget import (
     Budget,
     BudgetDims,
     BudgetModels,
+    budget_begins,
     budget_of,
     resume_budget,
     train_in_budget,
@@ -102,7 +102,7 @@ def _train(  # noqa: PLR0913
 
     Defaults depend on the model (fivestar models NAME) and on the size of the graph.
     """
-    began = time.monotonic()
+    began = budget_begins()
     given = {flag: value for flag, value in flags.items() if value is not None}
     if resume_from is not None:
         if source or to or settings_file or begin_from or budget or given or valid is not None:

@@ -147,9 +147,9 @@ def train(  # noqa: PLR0913
         on_stage: called with ("validation" or "calibration", queries done, queries in all), and
             with ("refit", 0, epochs) when a refit begins.
         budget: the time for everything, as in `"10m"` or a timedelta: settings are searched by
-            validation, and the best are trained at full length. Settings that are given are not
-            searched, so give only those that must hold. The callbacks are called in the trainings
-            at full length. Needs the extra `search`.
+            validation, and the best are trained to the end. Settings that are given are not
+            searched, so give only those that must hold. The callbacks are called in the final
+            trainings. Needs the extra `search`.
         budget_models: models to choose from within the budget, the first being the default.
         budget_dims: dimensions to choose from within the budget, the first being the default.
 

@@ -35,6 +35,7 @@ from fivestar.runs.tensors import write_tensors
 from fivestar.version import __version__
 
 CHECKPOINT = "checkpoint.safetensors"
+HISTORY = "history.jsonl"
 MANIFEST = "manifest.json"
 SNAPSHOTS = "snapshots"
 # Of a training within a time budget: all trials, and what it works with until it ends.
@@ -106,7 +107,7 @@ def save_run(run: Run, folder: Path) -> None:
 def save_history(history: list[dict[str, Any]], folder: Path) -> None:
     """Write all lines of history so far."""
     text = "".join(json.dumps(line) + "\n" for line in history)
-    replace_file(folder / "history.jsonl", text.encode())
+    replace_file(folder / HISTORY, text.encode())
 
 
 def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
@@ -137,7 +138,7 @@ def load_run(
         else:
             model.load_state_dict(load(tables.read_bytes()))
         metrics = json.loads((place / "metrics.json").read_bytes())
-        history = [json.loads(x) for x in (place / "history.jsonl").read_text().splitlines()]
+        history = [json.loads(x) for x in (place / HISTORY).read_text().splitlines()]
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise DamagedRun(f"{place}: does not fit together ({error}); train it again") from error
     return Run(graph, settings, model, metrics, history)

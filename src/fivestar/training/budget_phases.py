@@ -1,4 +1,4 @@
-"""The phases of a training within a time budget: measure, search, train at full length, save.
+"""The phases of a training within a time budget: measure, search, train to the end, save.
 
 Each phase writes what it has decided into the state, so that an interrupted run continues where it
 was; the search and the final trainings continue from their own journal and checkpoints.
@@ -6,19 +6,16 @@ was; the search and the final trainings continue from their own journal and chec
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from fivestar.errors import Diverged, SettingsError
 from fivestar.graph.folders import replace_file
 from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.runs.durations import duration_text
-from fivestar.runs.run import CHECKPOINT, SNAPSHOTS, WORK, Run
+from fivestar.runs.run import CHECKPOINT, HISTORY, WORK, Run
 from fivestar.runs.settings import make_settings
 from fivestar.training.arms import default_point, space_around, starting_points
 from fivestar.training.budget_state import (
@@ -30,46 +27,21 @@ from fivestar.training.budget_state import (
     short_names,
     trial_lines,
 )
-from fivestar.training.loop import Callback, StepCallback, Trainer
+from fivestar.training.budget_watcher import BudgetWatcher, Recording
+from fivestar.training.loop import Trainer
 from fivestar.training.refit import finish
 from fivestar.training.search import Search
 from fivestar.training.space import Space, with_point
-from fivestar.training.speed import Schedule, epochs_within, measure, paced, schedule
-from fivestar.training.trials import Plan, Tried, Watcher
+from fivestar.training.speed import Schedule, measure, schedule
+from fivestar.training.trials import Plan, Tried, trial_folder
 
 _MOST_TRIALS = 36
 _MOST_FINALISTS = 4
 # Shares of the time: to measure the speed in, and to keep free at the end.
 _MEASURING, _RESERVE = 0.02, 0.01
-
-
-class BudgetWatcher(Watcher, Protocol):
-    """What is shown while a budget is used; of trials, what a search shows."""
-
-    def clock(self, clock: Clock) -> None:
-        """Take the clock of the run."""
-
-    def message(self, text: str) -> None:
-        """Say something about the plan."""
-
-    def final(self, finalist: Finalist) -> tuple[Callback, StepCallback]:
-        """Announce a training at full length; return what to call after each epoch and step."""
-
-
-class _Recording:
-    """Shows trials as another watcher does, and records them."""
-
-    def __init__(self, watcher: Watcher, record: Callable[[], None]) -> None:
-        self._watcher, self._record = watcher, record
-
-    def begins(
-        self, number: int, point: dict[str, Any], epochs: int
-    ) -> tuple[Callback, StepCallback]:
-        return self._watcher.begins(number, point, epochs)
-
-    def ended(self, tried: Tried) -> None:
-        self._record()
-        self._watcher.ended(tried)
+# By which factor other settings must be better than the default in the search, if there is no time
+# to compare them at the end.
+_CLEARLY = 1.01
 
 
 def default_trainer(graph: KnowledgeGraph, request: Request, number: int) -> tuple[Trainer, float]:
@@ -140,13 +112,13 @@ class Phases:
             settings = first[0].settings
             speed = measure(*first, _MEASURING * self.request.seconds / models, self.work)
             (self.work / CHECKPOINT).unlink(missing_ok=True)
-            speeds.append((paced(settings, self.request.fixed, speed), speed))
+            speeds.append((settings, speed))
         until, left = self.clock.used(), self.clock.left()
         for settings, speed in speeds:
-            plan = schedule(settings, speed, left)
+            plan = schedule(settings, self.request.fixed, speed, left)
             until += plan.search_seconds / models  # the models share the time for the search
             self.state.schedules.append(plan.model_copy(update={"until": until}))
-            self.watcher.message(_explained(plan))
+            self.watcher.message(plan.explained())
         self.state.save(self.folder)
 
     def _search(self, plan: Schedule) -> None:
@@ -165,55 +137,70 @@ class Phases:
                 minutes=max(minutes, 1e-9),
                 starts=tuple(starting_points(plan.settings, space)),
                 rungs=plan.rungs,
+                checkpoints=self.work,
             ),
             self.work / "journal",
         )
         self.searches.append((plan, search))
         if not self.state.finalists and minutes > 0:
-            search.run(_Recording(self.watcher, self._save_trials))
+            search.run(Recording(self.watcher, self._save_trials))
 
     def _space(self, plan: Schedule) -> Space:
         entities = len(self.graph.entities)
         return space_around(plan.settings, self.request.fixed, entities, self.request.dims)
 
     def _finalists(self) -> list[Finalist]:
-        """Return what to train at full length: the best trial, the default, the next best."""
-        tried = [
-            (plan, trial)
+        """Return what to train to the end, in this order: the best, the default, the next best."""
+        found = [
+            self._finalist(plan, tried)
             for plan, search in self.searches
-            for trial in search.tried()
-            if trial.rungs and trial.state != "failed"
+            for tried in search.tried()
+            if tried.rungs and tried.state != "failed"
         ]
         # Of those that went furthest, the best first.
-        tried.sort(key=lambda pair: _achieved(*pair), reverse=True)
-        found = [self._finalist(plan, trial) for plan, trial in tried]
+        found.sort(key=lambda finalist: finalist.judged, reverse=True)
         default = next(
             (finalist for finalist in found if finalist.is_default),
             self._finalist(self.state.schedules[0], None),
         )
-        best = found[0] if found else default
-        others = [finalist for finalist in found if finalist not in (best, default)]
-        return [best, *([] if best is default else [default]), *others][:_MOST_FINALISTS]
+        found = [finalist for finalist in found if finalist is not default and self._fits(finalist)]
+        # Without time for both, better by chance is not enough.
+        needed = 1.0 if found and self._fits(found[0], default) else _CLEARLY
+        rung, mrr = default.judged
+        better = [finalist for finalist in found[:1] if finalist.judged > (rung, needed * mrr)]
+        others = [finalist for finalist in found if finalist not in better]
+        return [*better, default, *others][:_MOST_FINALISTS]
 
     def _finalist(self, plan: Schedule, tried: Tried | None) -> Finalist:
-        """Return a final training of a trial's settings, or of the default ones untried."""
-        default, speed = default_point(plan.settings, self._space(plan)), plan.speed
-        if tried is not None:
-            seconds = tried.rungs[-1]
-            update = {"epoch": seconds["epoch_seconds"]}
-            if seconds["validation_seconds"]:
-                update["validation"] = seconds["validation_seconds"]
-            speed = speed.model_copy(update=update)
+        """Return the training to the end of a trial, or of the default settings untried."""
+        default = default_point(plan.settings, self._space(plan))
         point = default if tried is None else tried.point
-        settings = with_point(plan.settings, point)
-        epochs = max(1, epochs_within(settings, speed, self.clock.left()))
-        return Finalist(
+        finalist = Finalist(
             trial=0 if tried is None else tried.number,
             is_default=plan is self.state.schedules[0] and point == default,
             point=point,
-            settings=with_point(settings, {"training.epochs": epochs}),
-            speed=speed,
+            settings=with_point(plan.settings, point),
+            speed=plan.speed,
         )
+        if tried is not None:
+            last = tried.rungs[-1]
+            finalist.judged = len(tried.rungs) - len(plan.rungs), last["valid_mrr"]
+            finalist.judged_at = last["epochs"]
+            update = {"epoch": last["epoch_seconds"]}
+            if last["validation_seconds"]:
+                update["validation"] = last["validation_seconds"]
+            finalist.speed = plan.speed.model_copy(update=update)
+        return finalist
+
+    def _seconds(self, finalist: Finalist) -> float:
+        """Return how long it takes to train a finalist to the end, from its checkpoint."""
+        done = finalist.judged_at if self._checkpoint(finalist).exists() else 0
+        left = finalist.settings.training.epochs - done
+        return finalist.speed.training(finalist.settings, left)
+
+    def _fits(self, *finalists: Finalist) -> bool:
+        """Return whether there is time to train all of these to the end."""
+        return sum(map(self._seconds, finalists)) <= self._time_for(finalists[-1])
 
     def _time_for(self, finalist: Finalist) -> float:
         """Return the seconds until a final training must end, so that the rest fits as well."""
@@ -227,20 +214,18 @@ class Phases:
             return False
         if not any(other.state == "complete" for other in self.state.finalists):
             return True
-        if self._checkpoint(number).exists():
+        if (self._checkpoint(finalist).parent / HISTORY).exists():  # it was begun
             return self._time_for(finalist) > 0
-        epochs = finalist.settings.training.epochs
-        return finalist.speed.training(finalist.settings, epochs) < self._time_for(finalist)
+        return self._fits(finalist)
 
-    def _checkpoint(self, number: int) -> Path:
-        return self.work / f"final-{number}" / CHECKPOINT
+    def _checkpoint(self, finalist: Finalist) -> Path:
+        return self.work / trial_folder(finalist.settings, finalist.trial) / CHECKPOINT
 
-    def _trainer(self, number: int) -> Trainer:
-        """Return the trainer of a finalist, as far as it had come."""
-        checkpoint = self._checkpoint(number)
+    def _trainer(self, finalist: Finalist) -> Trainer:
+        """Return the trainer of a finalist, as far as it has come."""
+        checkpoint = self._checkpoint(finalist)
         checkpoint.parent.mkdir(exist_ok=True)
-        settings = self.state.finalists[number].settings
-        trainer = Trainer(self.graph, settings, checkpoint.parent)
+        trainer = Trainer(self.graph, finalist.settings, checkpoint.parent)
         if checkpoint.exists():
             trainer.resume()
         return trainer
@@ -249,7 +234,7 @@ class Phases:
         """Train a finalist to its end, or as long as there is time."""
         finalist = self.state.finalists[number]
         callbacks = self.watcher.final(finalist)
-        trainer = self._trainer(number)
+        trainer = self._trainer(finalist)
         # Without time, what is there is taken; if nothing is, one step is.
         seconds = max(self._time_for(finalist), 0.0 if trainer.best else 1e-3)
         trainer.stop_after(seconds)
@@ -280,7 +265,7 @@ class Phases:
         if not complete:
             raise Diverged(f"no settings could be trained: {finalists[0].why}")
         best = max(complete, key=lambda number: finalists[number].valid_mrr or 0.0)
-        trainer = held[1] if held and held[0] == best else self._trainer(best)
+        trainer = held[1] if held and held[0] == best else self._trainer(finalists[best])
         trainer.settings = finalists[best].settings
         trainer.folder = self.folder if self.saved else None
         if self.saved:
@@ -288,9 +273,6 @@ class Phases:
             settings = trainer.settings.as_toml().encode()
             replace_file(self.folder / "settings.toml", settings)
             trainer.keep_checkpoint()
-            snapshots = self._checkpoint(best).parent / SNAPSHOTS
-            if snapshots.is_dir():
-                shutil.copytree(snapshots, self.folder / SNAPSHOTS, dirs_exist_ok=True)
         return finish(trainer, more=lambda: {"budget": self._metrics(finalists[best])})
 
     def _metrics(self, chosen: Finalist) -> dict[str, Any]:
@@ -311,28 +293,3 @@ class Phases:
             for tried in search.tried()
         ]
         save_trials(trial_lines(trials, self.state.finalists), self.folder)
-
-
-def _achieved(plan: Schedule, tried: Tried) -> tuple[int, float]:
-    """Return how many rungs below the highest a trial has ended, and its validation MRR there."""
-    return len(tried.rungs) - len(plan.rungs), tried.rungs[-1]["valid_mrr"]
-
-
-def _explained(plan: Schedule) -> str:
-    """Return what fits into the time, in words."""
-    model, speed = plan.settings.model.name, plan.speed
-    text = f"{model}: an epoch takes about {_spoken(speed.epoch)}"
-    if not plan.epochs:
-        return (
-            f"{text}, which is more than the budget: training with the default settings until the "
-            "time is over, without a search"
-        )
-    text += f", a validation {_spoken(speed.validation)}"
-    if not plan.rungs:
-        return f"{text}: only time for {plan.epochs} epochs with the default settings, no search"
-    rungs = " and ".join(map(str, plan.rungs))
-    return f"{text}: settings are compared after {rungs} epochs, the best get {plan.epochs}"
-
-
-def _spoken(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds < 60 else duration_text(seconds)

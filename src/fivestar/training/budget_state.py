@@ -3,8 +3,8 @@
 search/state.json   what was asked for, the schedule of each model, the final trainings
 search/clock        seconds used so far, over all processes
 search/journal      the study (see search.py)
-search/final-N/     the checkpoint of a final training
-trials.jsonl        one line per training
+search/MODEL-N/     the checkpoint of a trial that is, or may be, trained to the end
+trials.jsonl        one line per rung of a trial, and per final training
 
 The folder `search` is removed when the run is complete.
 """
@@ -52,13 +52,17 @@ class Request(BaseModel):
 
 
 class Finalist(BaseModel):
-    """A training at full length."""
+    """A training to the end, of a trial (or of the default settings, if there was no search)."""
 
     trial: int
     is_default: bool
     point: dict[str, Any]
     settings: Settings
     speed: Speed
+    # By the search: how many rungs are missing to the last one (as a negative number), the MRR at
+    # the rung that was reached, and its epochs.
+    judged: tuple[int, float] = (-9, 0.0)
+    judged_at: int = 0
     state: Literal["waiting", "complete", "failed"] = "waiting"
     epochs: int = 0
     seconds: float = 0.0
@@ -140,7 +144,7 @@ class Clock:
 def trial_lines(
     trials: Sequence[tuple[str, Tried]], finalists: Sequence[Finalist]
 ) -> list[dict[str, Any]]:
-    """Return one line per training: of each rung of each trial, then the final ones.
+    """Return one line per rung of each trial, then one per final training.
 
     Args:
         trials: the trials in their order, each with the name of its model.

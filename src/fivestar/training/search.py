@@ -47,8 +47,9 @@ class Search:
     def __init__(self, plan: Plan, storage: Path) -> None:
         self._optuna = needs("optuna", "search", "a search for settings")
         if plan.pruner == "halving" and not plan.rungs:
-            epochs = plan.base.training.epochs
-            plan = replace(plan, rungs=(*rungs_below(epochs), epochs))
+            training = plan.base.training
+            below = rungs_below(training.epochs, training.evaluate_every or 1)
+            plan = replace(plan, rungs=(*below, training.epochs))
         self.plan = plan
         self.storage = storage
         if not len(plan.graph.valid) or not plan.base.training.evaluate_every:
@@ -62,8 +63,8 @@ class Search:
             )
         if plan.rungs and "training.epochs" in plan.space.choices:
             raise SettingsError(
-                "the pruner halving sets the epochs: remove them from the space, or use the pruner "
-                "median or none"
+                "the pruner halving compares trainings of one length: remove the epochs from the "
+                "space, or use the pruner median or none"
             )
         with_point(plan.base, plan.space.some_point())  # says if there is no such setting
         if plan.sampler == "grid":

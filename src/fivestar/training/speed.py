@@ -1,7 +1,7 @@
 """How fast training is on a graph and machine, and how a time budget is divided accordingly.
 
-The learning rate decays over the epochs of a training, so their number must be known when it
-begins: it is derived from a short measurement, with a margin.
+The learning rate decays over the epochs of a training, so their number must be known before the
+first trial begins: it is derived from a short measurement, with a margin.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from fivestar.errors import Paused
 from fivestar.evaluation.report import evaluate
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
+from fivestar.runs.durations import duration_text
 from fivestar.runs.settings import Settings
 from fivestar.training.loop import Trainer
 from fivestar.training.space import with_point
-from fivestar.training.trials import rungs_below
+from fivestar.training.trials import REDUCTION, rungs_below
 
 # Share of the time that is planned with; the rest is for what takes longer than measured.
 _PLANNED = 0.93
-# Share of the time for the final training where all epochs do not fit.
-_FINAL_SHARE = 0.55
-# With fewer epochs for the final training, the search would take more than it gives.
-_FEWEST_EPOCHS = 6
+# A search takes at least half as long as a training; if there is time for this many trainings, the
+# default settings are trained to the end as well.
+_LEAST, _PLENTY = 1.5, 3.0
+# With fewer epochs than this, the first rungs show little, and a search takes more than it gives.
+_FEWEST_EPOCHS = 18
 # Validations and checkpoints may take this share of a training.
 _SHARE_OF_VALIDATION, _SHARE_OF_CHECKPOINTS = 0.15, 0.1
 # Measured, in validations: calibration ranks at most this many facts, and sorts what it ranks.
@@ -57,22 +59,36 @@ class Speed(BaseModel):
             + math.ceil(epochs / training.checkpoint_every) * self.checkpoint
         )
 
-    def rung(self, epochs: int) -> float:
-        """Return the seconds of a trial's training: one validation, no checkpoints."""
-        return self.startup + epochs * self.epoch + self.validation
-
 
 class Schedule(BaseModel):
     """How the time for one model is used."""
 
     model_config = ConfigDict(frozen=True)
 
-    settings: Settings  # the default arm
-    epochs: int  # of the final training; 0: not one of them fits
-    rungs: tuple[int, ...]  # epochs of the trials; none: no search
+    settings: Settings  # the default arm, at the length that fits
+    fits: bool  # whether an epoch does
+    rungs: tuple[int, ...]  # where trials are judged; none: no search
     search_seconds: float
     until: float = 0.0  # when the search ends, in seconds of the budget
     speed: Speed
+
+    def explained(self) -> str:
+        """Return what fits into the time, in words."""
+        model, speed = self.settings.model.name, self.speed
+        text = f"{model}: an epoch takes about {_spoken(speed.epoch)}"
+        if not self.fits:
+            return (
+                f"{text}, which is more than the budget: training with the default settings until "
+                "the time is over, without a search"
+            )
+        text += f", a validation {_spoken(speed.validation)}"
+        epochs = self.settings.training.epochs
+        if not self.rungs:
+            return f"{text}: only time for {epochs} epochs with the default settings, no search"
+        rungs = " and ".join(map(str, self.rungs))
+        return (
+            f"{text}: settings are compared after {rungs} epochs, the best are trained for {epochs}"
+        )
 
 
 def measure(trainer: Trainer, startup: float, allowed: float, folder: Path) -> Speed:
@@ -129,17 +145,61 @@ def _validation(trainer: Trainer) -> tuple[float, float]:
         count *= 4
 
 
-def paced(settings: Settings, fixed: frozenset[str], speed: Speed) -> Settings:
-    """Return the settings with validations and checkpoints so rare that they take little time."""
-    changes = {}
-    for name, seconds, share in (
-        ("evaluate_every", speed.validation, _SHARE_OF_VALIDATION),
-        ("checkpoint_every", speed.checkpoint, _SHARE_OF_CHECKPOINTS),
-    ):
-        rarest = min(settings.training.epochs, math.ceil(seconds / (share * speed.epoch)))
-        if f"training.{name}" not in fixed and rarest > getattr(settings.training, name):
-            changes[f"training.{name}"] = rarest
-    return with_point(settings, changes)
+def schedule(settings: Settings, fixed: frozenset[str], speed: Speed, seconds: float) -> Schedule:
+    """Divide a time between the search and the final training.
+
+    Args:
+        settings: the default arm; its epochs are an upper bound.
+        fixed: settings that the user has chosen.
+        speed: of the default arm.
+        seconds: the time for all of it.
+
+    Returns:
+        The length of a training with which at least half as long is left for the search; if that
+        is very short, the length that uses all of the time, and no search.
+    """
+    settings = _paced(settings, fixed, speed, settings.training.epochs)
+    epochs = epochs_within(settings, speed, seconds / _LEAST)
+    planned = _paced(settings, fixed, speed, max(1, epochs))
+    rungs = rungs_below(epochs, planned.training.evaluate_every)
+    if not rungs or epochs < min(_FEWEST_EPOCHS, settings.training.epochs):
+        longest = epochs_within(settings, speed, seconds)
+        planned = _paced(settings, fixed, speed, max(1, longest))
+        return Schedule(
+            settings=planned, fits=longest > 0, rungs=(), search_seconds=0.0, speed=speed
+        )
+    whole = speed.training(planned, epochs) + speed.finish
+    rest = whole - speed.training(planned, rungs[-1])  # of what has reached the last rung
+    finals = 2 if _PLENTY * whole <= seconds else 1
+    search = seconds - finals * rest / _PLANNED
+    return Schedule(settings=planned, fits=True, rungs=rungs, search_seconds=search, speed=speed)
+
+
+def _paced(settings: Settings, fixed: frozenset[str], speed: Speed, epochs: int) -> Settings:
+    """Return the settings with a number of epochs, and validations and checkpoints that suit it.
+
+    There is a validation where a trial is judged first, unless that takes too much time.
+    """
+    training = settings.training
+    every, checkpoint = training.evaluate_every, training.checkpoint_every
+    if "training.evaluate_every" not in fixed:
+        rarest = math.ceil(speed.validation / (_SHARE_OF_VALIDATION * speed.epoch))
+        every = min(epochs, max(rarest, min(every, round(epochs / REDUCTION**2)), 1))
+    if "training.checkpoint_every" not in fixed:
+        rarest = math.ceil(speed.checkpoint / (_SHARE_OF_CHECKPOINTS * speed.epoch))
+        checkpoint = min(epochs, max(rarest, checkpoint))
+    patience = training.patience
+    if "training.patience" not in fixed:  # as many epochs as before
+        patience = math.ceil(patience * training.evaluate_every / every)
+    return with_point(
+        settings,
+        {
+            "training.epochs": epochs,
+            "training.evaluate_every": every,
+            "training.checkpoint_every": checkpoint,
+            "training.patience": patience,
+        },
+    )
 
 
 def epochs_within(settings: Settings, speed: Speed, seconds: float) -> int:
@@ -150,28 +210,5 @@ def epochs_within(settings: Settings, speed: Speed, seconds: float) -> int:
     return 0
 
 
-def schedule(settings: Settings, speed: Speed, seconds: float) -> Schedule:
-    """Divide a time between the search and the final training.
-
-    If all epochs fit easily, there is time for a second final training, that of the defaults. If
-    they do not fit, a shorter final training gets somewhat more than half of the time; if that
-    would be very short, there is no search.
-    """
-    epochs = settings.training.epochs
-    full = (speed.training(settings, epochs) + speed.finish) / _PLANNED
-    if full <= seconds / 4:
-        search = seconds - 2 * full
-    elif full <= _FINAL_SHARE * seconds:
-        search = seconds - full
-    else:
-        search = (1 - _FINAL_SHARE) * seconds
-        epochs = epochs_within(settings, speed, _FINAL_SHARE * seconds)
-    rungs = rungs_below(epochs)
-    cut = epochs < min(_FEWEST_EPOCHS, settings.training.epochs)
-    # The default through all rungs, and two others.
-    least = sum(map(speed.rung, rungs)) + 2 * speed.rung(rungs[0]) if rungs else math.inf
-    if cut or search < least:
-        epochs, rungs, search = epochs_within(settings, speed, seconds), (), 0.0
-    return Schedule(
-        settings=settings, epochs=epochs, rungs=rungs, search_seconds=search, speed=speed
-    )
+def _spoken(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 60 else duration_text(seconds)

@@ -1,8 +1,8 @@
-"""Train within a time budget: search for settings, then train the best of them at full length.
+"""Train within a time budget: search for settings, then train with the best of them.
 
-The default settings are the first arm, and they are trained at full length as well if there is
-time: of the final trainings, the one with the best validation MRR is the result. docs/decisions
-explains how the time is divided.
+The default settings are the first arm, and they are trained to the end as well if there is time: of
+the final trainings, the one with the best validation MRR is the result. Decision 17 explains how
+the time is divided.
 """
 
 from __future__ import annotations
@@ -24,44 +24,12 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.durations import seconds_of
 from fivestar.runs.run import WORK, Run, begin_run, read_begun_run
 from fivestar.runs.settings import make_settings
-from fivestar.training.budget_phases import BudgetWatcher, Phases, default_trainer
-from fivestar.training.budget_state import Clock, Finalist, Request, State, has_budget, load_state
-from fivestar.training.loop import Callback, StepCallback, Trainer
-from fivestar.training.trials import Tried
+from fivestar.training.budget_phases import Phases, default_trainer
+from fivestar.training.budget_state import Clock, Request, State, has_budget, load_state
+from fivestar.training.budget_watcher import BudgetWatcher, Quiet
+from fivestar.training.loop import Trainer
 
 __all__ = ["BudgetWatcher", "Quiet", "has_budget", "resume_within", "train_within"]
-
-
-class Quiet:
-    """Shows nothing; the callbacks are called in the final trainings only."""
-
-    def __init__(
-        self, on_epoch: Callback | None = None, on_step: StepCallback | None = None
-    ) -> None:
-        self._callbacks = on_epoch or _ignore, on_step or _ignore
-
-    def clock(self, clock: Clock) -> None:
-        """Show nothing."""
-
-    def message(self, text: str) -> None:
-        """Show nothing."""
-
-    def begins(
-        self, number: int, point: dict[str, Any], epochs: int
-    ) -> tuple[Callback, StepCallback]:
-        """Show nothing."""
-        return _ignore, _ignore
-
-    def ended(self, tried: Tried) -> None:
-        """Show nothing."""
-
-    def final(self, finalist: Finalist) -> tuple[Callback, StepCallback]:
-        """Return the user's callbacks."""
-        return self._callbacks
-
-
-def _ignore(_: object) -> None:
-    pass
 
 
 def train_within(
@@ -125,19 +93,23 @@ def _request(
         raise SettingsError(
             "a budget chooses settings by validation: give a graph with validation triples"
         )
-    settings = make_settings(values)
-    named = {str(key).replace("-", "_") for key in values.get("model", {})}
+    given = values.get("model", {})
+    named = {str(key).replace("-", "_") for key in given}
     if models and "name" in named:
         raise SettingsError("give model or budget-models, not both")
     if dims and "dim" in named:
         raise SettingsError("give dim or budget-dims, not both")
-    if settings.training.max_minutes:
+    sections = [{**values, "model": {**given, "name": model}} for model in models] or [dict(values)]
+    first, *_ = [make_settings(each) for each in sections]
+    if first.training.max_minutes:
         raise SettingsError("a budget limits the time already: leave out max-minutes")
-    if settings.training.refit:
+    if first.training.refit:
         raise SettingsError("a budget trains once, on train alone: leave out refit")
-    if not settings.training.epochs or not settings.training.evaluate_every:
+    if first.training.snapshot_epochs:
+        raise SettingsError("a budget chooses the number of epochs: leave out snapshot-epochs")
+    if not first.training.epochs or not first.training.evaluate_every:
         raise SettingsError("a budget needs epochs and evaluate-every above 0")
-    chosen = tuple(dict.fromkeys(models)) or (settings.model.name,)
+    chosen = tuple(dict.fromkeys(models)) or (first.model.name,)
     return Request(values=dict(values), seconds=seconds, models=chosen, dims=tuple(dims))
 
 

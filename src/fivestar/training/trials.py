@@ -1,9 +1,8 @@
 """Trials of a search: what is tried, how one is trained, and what is recorded of it.
 
-A trial is one training that validates on the way (and can be pruned there), or, with successive
-halving, several trainings from scratch of increasing length (rungs). The learning rate usually
-decays to 0 over a training, so the model in the middle of a long one says little about the model at
-the end of a short one: only trainings with a whole schedule compare.
+A trial is one training that is judged by its validations on the way: against the median of the
+others at the same epoch, or, with successive halving, at a few epochs (rungs) against all that have
+come so far. Either way it has the learning-rate schedule of its full length from the beginning.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from fivestar.errors import Paused
@@ -25,18 +25,17 @@ Sampler = Literal["tpe", "grid"]
 Pruner = Literal["median", "halving", "none"]
 State = Literal["complete", "pruned", "failed", "running"]
 _STATES: dict[str, State] = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-# A rung is this many times as long as the one below, and this share of the trials reaches it.
+# A rung is this many times as far as the one below, and one of so many trials passes it.
 REDUCTION = 3
-# Trainings shorter than this say nothing.
-_FEWEST_EPOCHS = 2
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to search, and how; `trials` counts all of the study, whoever ran them.
 
-    `starts` are points to try first. `rungs` are the epochs of each training of a trial, for the
-    pruner halving.
+    `starts` are points to try first. `rungs` are the epochs at which the pruner halving judges; a
+    trial ends at the last of them. If that is before the end of its training, `checkpoints` is the
+    folder where such trials are kept, to be trained further.
     """
 
     graph: KnowledgeGraph
@@ -49,6 +48,7 @@ class Plan:
     minutes: float = 0
     starts: tuple[dict[str, Any], ...] = ()
     rungs: tuple[int, ...] = ()
+    checkpoints: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Tried:
     mrr: float | None
     epochs: int | None
     why: str | None
-    # One per finished training: epochs, seconds, seconds per epoch and per validation, valid_mrr.
+    # At each rung that was reached: epochs, seconds, seconds per epoch and per validation, MRR.
     rungs: tuple[dict[str, Any], ...] = ()
 
 
@@ -71,7 +71,7 @@ class Watcher(Protocol):
     def begins(
         self, number: int, point: dict[str, Any], epochs: int
     ) -> tuple[Callback, StepCallback]:
-        """A training of a trial begins; what to call after each epoch and step."""
+        """A trial of at most so many epochs begins; what to call after each epoch and step."""
 
     def ended(self, tried: Tried) -> None:
         """The trial is complete, pruned or failed."""
@@ -81,15 +81,18 @@ class Pruned(Exception):  # noqa: N818
     """A trial is not worth more time."""
 
 
-def rungs_below(epochs: int) -> tuple[int, ...]:
-    """Return the lengths of the trainings that decide what is trained for all epochs.
+class _AtTheTop(Exception):  # noqa: N818
+    """A trial has passed the last rung."""
 
-    >>> rungs_below(50), rungs_below(12), rungs_below(1)
-    ((6, 17), (4,), ())
+
+def rungs_below(epochs: int, evaluate_every: int) -> tuple[int, ...]:
+    """Return at which validations a training is judged: after about a ninth and a third of it.
+
+    >>> rungs_below(50, 5), rungs_below(50, 1), rungs_below(20, 7), rungs_below(5, 5)
+    ((5, 15), (6, 18), (7,), ())
     """
-    lengths = (round(epochs / REDUCTION**2), round(epochs / REDUCTION))
-    found = tuple(length for length in lengths if _FEWEST_EPOCHS <= length < epochs)
-    return found or ((1,) if epochs > 1 else ())
+    first = max(1, round(epochs / REDUCTION**2 / evaluate_every)) * evaluate_every
+    return tuple(rung for rung in (first, REDUCTION * first) if rung <= epochs / 2)
 
 
 def run_trial(trial: Any, plan: Plan, watcher: Watcher, ends: float | None) -> float:
@@ -98,7 +101,7 @@ def run_trial(trial: Any, plan: Plan, watcher: Watcher, ends: float | None) -> f
     Args:
         trial: Optuna's trial, with its parameters.
         plan: the search it belongs to.
-        watcher: told of each training.
+        watcher: told of the progress.
         ends: when time is over, on the clock `time.monotonic`; None: never.
 
     Returns:
@@ -106,84 +109,74 @@ def run_trial(trial: Any, plan: Plan, watcher: Watcher, ends: float | None) -> f
 
     Raises:
         Pruned: if other trials make this one hopeless.
-        Paused: if the time is over before a training is.
+        Paused: if the time is over before anything can be said.
     """
-    if plan.pruner == "halving":
-        return _climb(trial, plan, watcher, ends)
-
-    def on_epoch(line: dict[str, Any]) -> None:
-        if "valid_mrr" in line:
-            trial.report(line["valid_mrr"], line["epoch"])
-            if trial.should_prune():
-                raise Pruned
-
-    settings = with_point(plan.base, trial.params)
-    return _train(trial, plan, settings, watcher, (on_epoch, ends))
-
-
-def _climb(trial: Any, plan: Plan, watcher: Watcher, ends: float | None) -> float:
-    """Train for the epochs of one rung after the other, as long as the pruner lets it."""
-    mrr = 0.0
-    for level, epochs in enumerate(plan.rungs):
-        began = time.monotonic()
-        settings = with_point(plan.base, {**trial.params, **for_rung(epochs)})
-        try:
-            mrr = _train(trial, plan, settings, watcher, (lambda _: None, ends))
-        except Paused:
-            if level:  # what the shorter training has shown counts
-                raise Pruned from None
-            raise
-        trial.report(mrr, REDUCTION**level)
-        if epochs == plan.rungs[-1]:
-            break
-        seconds = time.monotonic() - began
-        longer = seconds * plan.rungs[level + 1] / epochs
-        if trial.should_prune() or (ends is not None and time.monotonic() + longer > ends):
-            raise Pruned
-    return mrr
-
-
-def for_rung(epochs: int) -> dict[str, Any]:
-    """Return the settings of a training of a rung: validated once, at its end."""
-    return {
-        "training.epochs": epochs,
-        "training.evaluate_every": epochs,
-        "training.patience": 0,
-        "training.snapshot_epochs": (),
-    }
-
-
-def _train(
-    trial: Any,
-    plan: Plan,
-    settings: Settings,
-    watcher: Watcher,
-    hooks: tuple[Callback, float | None],
-) -> float:
-    """Train once, and record epochs, seconds and validation MRR with the trial."""
-    judge, ends = hooks
-    if plan.trial_minutes:
-        settings = with_point(settings, {"training.max_minutes": plan.trial_minutes})
-    shown, on_step = watcher.begins(trial.number, trial.params, settings.training.epochs)
+    settings = _settings(trial, plan)
+    last = plan.rungs[-1] if plan.rungs else settings.training.epochs
+    shown, on_step = watcher.begins(trial.number, trial.params, last)
+    began = time.perf_counter()
+    trainer = Trainer(plan.graph, settings)
 
     def on_epoch(line: dict[str, Any]) -> None:
         shown(line)
         trial.set_user_attr("epochs", line["epoch"])
-        judge(line)
+        if line["epoch"] in plan.rungs:
+            _judge_at_rung(trial, plan, trainer, time.perf_counter() - began, ends)
+        elif "valid_mrr" in line and not plan.rungs:
+            trial.report(line["valid_mrr"], line["epoch"])
+            if trial.should_prune():
+                raise Pruned
 
-    began = time.perf_counter()
-    trainer = Trainer(plan.graph, settings)
-    trainer.run(on_epoch, _until(ends, on_step))
-    progress = trainer.progress
-    trial.set_user_attr("best_epoch", progress.best_epoch)
-    training = {
-        "epochs": progress.epoch,
-        "seconds": time.perf_counter() - began,
-        **seconds_in(progress.history),
-        "valid_mrr": progress.best_mrr,
-    }
-    trial.set_user_attr("rungs", [*trial.user_attrs.get("rungs", []), training])
-    return progress.best_mrr
+    try:
+        trainer.run(on_epoch, _until(ends, on_step))
+    except _AtTheTop:
+        _keep(trainer, plan, trial.number)
+    except Paused:
+        if trial.user_attrs.get("rungs"):
+            raise Pruned from None  # what the last rung has shown counts
+        raise
+    trial.set_user_attr("best_epoch", trainer.progress.best_epoch)
+    return trainer.progress.best_mrr
+
+
+def _settings(trial: Any, plan: Plan) -> Settings:
+    changes = dict(trial.params)
+    if plan.trial_minutes:
+        changes["training.max_minutes"] = plan.trial_minutes
+    if plan.rungs:
+        changes["training.patience"] = 0  # stopping early is left to the pruner
+    return with_point(plan.base, changes)
+
+
+def _keep(trainer: Trainer, plan: Plan, number: int) -> None:
+    """Write a checkpoint of a trial, if such are wanted."""
+    if plan.checkpoints is not None:
+        trainer.folder = plan.checkpoints / trial_folder(plan.base, number)
+        trainer.folder.mkdir(exist_ok=True)
+        trainer.keep_checkpoint()
+
+
+def _judge_at_rung(
+    trial: Any, plan: Plan, trainer: Trainer, seconds: float, ends: float | None
+) -> None:
+    """End a trial at a rung: at the last one, below others, or without time for the next."""
+    history = trainer.progress.history
+    epochs = history[-1]["epoch"]
+    measured = {"epochs": epochs, "seconds": seconds, **seconds_in(history)}
+    measured["valid_mrr"] = history[-1]["valid_mrr"]
+    trial.set_user_attr("rungs", [*trial.user_attrs.get("rungs", []), measured])
+    level = plan.rungs.index(epochs)
+    trial.report(measured["valid_mrr"], REDUCTION**level)
+    if epochs == plan.rungs[-1]:
+        raise _AtTheTop
+    needed = seconds * (plan.rungs[level + 1] / epochs - 1)
+    if trial.should_prune() or (ends is not None and time.monotonic() + needed > ends):
+        raise Pruned
+
+
+def trial_folder(base: Settings, number: int) -> str:
+    """Return the name of the folder of a trial's checkpoint."""
+    return f"{base.model.name}-{number}"
 
 
 def _until(ends: float | None, on_step: StepCallback) -> StepCallback:
