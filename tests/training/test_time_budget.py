@@ -197,8 +197,9 @@ def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch
     seconds = time.monotonic() - began
     assert "settings are compared after" in told.messages[0]
     budget = run.metrics["budget"]
-    assert budget["seconds_used"] == pytest.approx(seconds, abs=1)
-    assert 7 < seconds < 15 * 1.05 + 1
+    # Seconds more than planned for a machine that is busy with other things.
+    assert budget["seconds_used"] == pytest.approx(seconds, abs=3)
+    assert 7 < seconds < 15 * 1.05 + 3
     finals = [line for line in trials_of(tmp_path / "run") if line["rung"] == "final"]
     searched = [line for line in trials_of(tmp_path / "run") if line["rung"] != "final"]
     assert 20 < run.settings.training.epochs < 1000
@@ -211,7 +212,7 @@ def test_where_no_epoch_fits_the_defaults_are_trained_until_the_time_is_over(tmp
     values = {"model": {"dim": 4}, "training": {"batch": 1, "threads": 1}}
     told, began = Told(), time.monotonic()
     run = time_budget.train_within(people_graph(), values, "4s", tmp_path / "run", told)
-    assert time.monotonic() - began < 4 * 1.05 + 1
+    assert time.monotonic() - began < 4 * 1.05 + 3
     assert "more than the budget" in told.messages[0]
     assert "without a search" in told.messages[0]
     assert run.history[-1]["part_of_the_epoch"] < 1
@@ -248,6 +249,9 @@ def test_validations_and_checkpoints_take_little_of_the_time():
     speed = Speed(startup=0, epoch=1, validation=3, checkpoint=0.5, finish=0)
     changed = schedule(settings, frozenset(), speed, 1000).settings.training
     assert (changed.evaluate_every, changed.checkpoint_every, changed.patience) == (20, 5, 1)
+    dear = speed.model_copy(update={"validation": 30.0})
+    judged = schedule(settings, frozenset(), dear, 1000)
+    assert (judged.settings.training.evaluate_every, judged.rungs) == (30, (30,))
     fixed = frozenset({"training.evaluate_every", "training.patience"})
     given = schedule(settings, fixed, speed, 1000).settings.training
     assert (given.evaluate_every, given.checkpoint_every, given.patience) == (5, 5, 4)

@@ -34,6 +34,7 @@ _FEWEST_EPOCHS = 18
 _SHARE_OF_VALIDATION, _SHARE_OF_CHECKPOINTS = 0.15, 0.1
 # Measured, in validations: calibration ranks at most this many facts, and sorts what it ranks.
 _CALIBRATED, _CALIBRATION_COST = 1500, 2.0
+_FILES = 0.5  # seconds to write and sync the files of a run, whatever their size
 _FEWEST_STEPS = 3
 _LONG_ENOUGH = 0.2  # seconds
 
@@ -118,7 +119,7 @@ def measure(trainer: Trainer, startup: float, allowed: float, folder: Path) -> S
     checkpoint = time.perf_counter() - began
     known, validation = _validation(trainer)
     calibrated = min(1.0, _CALIBRATED / len(trainer.graph.valid))
-    finish = validation * (1 + _CALIBRATION_COST * calibrated) + 2 * known + 2 * checkpoint
+    finish = validation * (1 + _CALIBRATION_COST * calibrated) + 2 * known + 2 * checkpoint + _FILES
     return Speed(
         startup=startup + known,
         epoch=step * trainer.steps,
@@ -178,13 +179,14 @@ def schedule(settings: Settings, fixed: frozenset[str], speed: Speed, seconds: f
 def _paced(settings: Settings, fixed: frozenset[str], speed: Speed, epochs: int) -> Settings:
     """Return the settings with a number of epochs, and validations and checkpoints that suit it.
 
-    There is a validation where a trial is judged first, unless that takes too much time.
+    There is a validation after a ninth of the epochs or, if that takes too much time, a third.
     """
     training = settings.training
     every, checkpoint = training.evaluate_every, training.checkpoint_every
     if "training.evaluate_every" not in fixed:
         rarest = math.ceil(speed.validation / (_SHARE_OF_VALIDATION * speed.epoch))
-        every = min(epochs, max(rarest, min(every, round(epochs / REDUCTION**2)), 1))
+        rarest = min(rarest, epochs // REDUCTION)
+        every = max(rarest, min(every, round(epochs / REDUCTION**2)), 1)
     if "training.checkpoint_every" not in fixed:
         rarest = math.ceil(speed.checkpoint / (_SHARE_OF_CHECKPOINTS * speed.epoch))
         checkpoint = min(epochs, max(rarest, checkpoint))
