@@ -213,7 +213,7 @@ def test_where_no_epoch_fits_the_defaults_are_trained_until_the_time_is_over(tmp
     told, began = Told(), time.monotonic()
     run = time_budget.train_within(people_graph(), values, "4s", tmp_path / "run", told)
     assert time.monotonic() - began < 4 * 1.05 + 3
-    assert "more than the budget" in told.messages[0]
+    assert "more than is left of the budget" in told.messages[0]
     assert "without a search" in told.messages[0]
     assert run.history[-1]["part_of_the_epoch"] < 1
     assert run.metrics["budget"]["trials"] == 0
