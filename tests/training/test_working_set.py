@@ -28,10 +28,10 @@ print(peak - before)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
 SAMPLED = {"objective": "negative-sampling"}
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
 @pytest.mark.parametrize(
     ("model", "training", "bound"),
     [
