@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 import tomllib
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,22 @@ Trial = dict[str, Any]
 
 
 def planned(plan: dict[str, Any], graphs: list[str]) -> list[Trial]:
-    """Return all trials, setting by setting, so that a part of the plan covers every graph."""
+    """Return all trials, setting by setting, so that a part of the plan covers every graph.
+
+    A plan for several models lists them under `models`; its settings are named `model/setting`. A
+    setting with its own `models` is tried with these only.
+    """
     return [
         {
             "plan": plan["plan"],
             "defaults": plan.get("defaults", 1),
-            "setting": name,
+            "setting": f"{model}/{name}" if model else name,
             "data": graph,
-            "model": {**plan.get("model", {}), **changes.get("model", {})},
+            "model": {
+                **plan.get("model", {}),
+                **({"name": model} if model else {}),
+                **changes.get("model", {}),
+            },
             "training": {
                 **plan.get("training", {}),
                 **plan.get("graph", {}).get(graph, {}),
@@ -37,7 +47,8 @@ def planned(plan: dict[str, Any], graphs: list[str]) -> list[Trial]:
             },
         }
         for name, changes in plan["settings"].items()
-        for graph in graphs or plan["graphs"]
+        for model in changes.get("models", plan.get("models", [None]))
+        for graph in graphs or changes.get("graphs", plan["graphs"])
     ]
 
 
@@ -65,6 +76,7 @@ def run_trial(trial: Trial) -> Trial:
             point = (epoch["epoch"], epoch["seconds"] / 60, epoch["valid_mrr"])
             curve.append([point[0], *(round(x, 4) for x in point[1:])])
 
+    began = time.process_time()
     try:
         trainer = Trainer(graph, settings)
         model = trainer.run(watch)
@@ -75,6 +87,7 @@ def run_trial(trial: Trial) -> Trial:
         "valid_mrr": best[2],
         "best_epoch": best[0],
         "minutes": curve[-1][1],
+        "cpu_minutes": round((time.process_time() - began) / 60, 4),
         "self_answers": {
             split: round(self_answer_rate(model, graph, split), 4) for split in ("valid", "test")
         },
@@ -127,7 +140,8 @@ def main() -> None:
         if tuple(trial[k] for k in key) not in done
         and (not given.settings or trial["setting"] in given.settings)
     ]
-    with ProcessPoolExecutor(given.processes, max_tasks_per_child=1) as pool:
+    # Not max_tasks_per_child: with Python 3.11 the pool hangs when a worker has done its share.
+    with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
         for finished in as_completed([pool.submit(run_trial, trial) for trial in trials]):
             line = finished.result()
             with given.out.open("a", encoding="utf-8") as file:

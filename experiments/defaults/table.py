@@ -10,6 +10,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import regularization_table
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "defaults.md"
 # Graphs on which the default weight is the weak one: dense, or with redundant facts.
@@ -149,8 +151,17 @@ def self_answers(trials: Trials, finals: Trials) -> str:
     return table(rows)
 
 
-def main() -> None:
-    """Write the page."""
+def models_table(trials: Trials) -> str:
+    """Return the validation MRR of every model's default on the small graphs."""
+    scores = by_setting(trials)
+    graphs = ("umls", "kinships", "nations", "demo")
+    rows = [["model", *graphs]]
+    rows += [[model, *(mrr(row.get(graph)) for graph in graphs)] for model, row in scores.items()]
+    return table(rows)
+
+
+def page() -> str:
+    """Return the page."""
     path = ROOT / "results" / "defaults.jsonl"
     trials, finals = read_trials(path, "fivestar"), read_trials(path, "default")
     scores = by_setting(trials)
@@ -160,11 +171,13 @@ def main() -> None:
         "JUDGED": judged(scores),
         "DEFAULTS": defaults_table(scores, finals),
         "SELF": self_answers(trials, finals),
+        "MODELS": models_table(read_trials(path, "models")),
+        "REGULARIZATION": regularization_table.table(ROOT / "results" / "regularization.jsonl"),
     }
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
-    PAGE.write_text(text, encoding="utf-8")
+    return text
 
 
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(page(), encoding="utf-8")
