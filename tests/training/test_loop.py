@@ -168,7 +168,8 @@ def test_every_setting_of_sampling_changes_the_result(graph, change):
 
 def test_riemannian_steps_learn_and_stay_on_the_ball(graph):
     settings = small(optimizer="riemannian-sgd", lr=2.0, epochs=40, regularizer="none")
-    run = fivestar.train(graph, {**settings, "model": {"name": "murp", "dim": 6}})
+    murp = {**settings, "recipe": "published", "model": {"name": "murp", "dim": 6}}
+    run = fivestar.train(graph, murp)
     assert run.history[-1]["loss"] < run.history[0]["loss"] / 2
     for points in run.model.on_balls(run.model.entities, run.model.relations):
         assert points.norm(dim=1).max() < 1

@@ -21,7 +21,14 @@ from fivestar.training.loop import Trainer
 from fivestar.training.speed import Speed, epochs_within, schedule
 
 # Small enough that all trials are over long before the budget is.
-QUICK = {"epochs": 18, "batch": 40, "threads": 1, "evaluate_every": 2, "checkpoint_every": 2}
+QUICK = {
+    "patience": 0,
+    "epochs": 18,
+    "batch": 40,
+    "threads": 1,
+    "evaluate_every": 2,
+    "checkpoint_every": 2,
+}
 VALUES = {"model": {"dim": 4}, "training": QUICK}
 
 
