@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+import torch
 from tests.graphs import people_graph
 
 import fivestar
@@ -23,6 +24,13 @@ from fivestar.training.speed import Speed, epochs_within, schedule
 # Small enough that all trials are over long before the budget is.
 QUICK = {"epochs": 18, "batch": 40, "threads": 1, "evaluate_every": 2, "checkpoint_every": 2}
 VALUES = {"model": {"dim": 4}, "training": QUICK}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded():
+    """What is loaded once per process takes seconds, which is much of the short budgets here."""
+    pytest.importorskip("optuna")
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)])
 
 
 @pytest.fixture(scope="module")

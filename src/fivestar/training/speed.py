@@ -79,8 +79,8 @@ class Schedule(BaseModel):
         text = f"{model}: an epoch takes about {_spoken(speed.epoch)}"
         if not self.fits:
             return (
-                f"{text}, more than is left of the budget: training with the default settings until "
-                "the time is over, without a search"
+                f"{text}, more than is left of the budget: training with the default settings "
+                "until the time is over, without a search"
             )
         text += f", a validation {_spoken(speed.validation)}"
         epochs = self.settings.training.epochs
