@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+import torch
 from tests.graphs import people_graph
 
 import fivestar
@@ -30,6 +31,13 @@ QUICK = {
     "checkpoint_every": 2,
 }
 VALUES = {"model": {"dim": 4}, "training": QUICK}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded():
+    """What is loaded once per process takes seconds, which is much of the short budgets here."""
+    pytest.importorskip("optuna")
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)])
 
 
 @pytest.fixture(scope="module")
