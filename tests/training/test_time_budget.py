@@ -213,8 +213,8 @@ def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch
     assert "settings are compared after" in told.messages[0]
     budget = run.metrics["budget"]
     # Seconds more than planned for a machine that is busy with other things.
-    assert budget["seconds_used"] == pytest.approx(seconds, abs=3)
-    assert 7 < seconds < 15 * 1.05 + 3
+    assert budget["seconds_used"] == pytest.approx(seconds, abs=5)
+    assert 7 < seconds < 15 * 1.05 + 5
     finals = [line for line in trials_of(tmp_path / "run") if line["rung"] == "final"]
     searched = [line for line in trials_of(tmp_path / "run") if line["rung"] != "final"]
     assert 20 < run.settings.training.epochs < 1000
@@ -227,7 +227,7 @@ def test_where_no_epoch_fits_the_defaults_are_trained_until_the_time_is_over(tmp
     values = {"model": {"dim": 4}, "training": {"batch": 1, "threads": 1}}
     told, began = Told(), time.monotonic()
     run = time_budget.train_within(people_graph(), values, "4s", tmp_path / "run", told)
-    assert time.monotonic() - began < 4 * 1.05 + 3
+    assert time.monotonic() - began < 4 * 1.05 + 5
     assert "more than is left of the budget" in told.messages[0]
     assert "without a search" in told.messages[0]
     assert run.history[-1]["part_of_the_epoch"] < 1

@@ -34,7 +34,8 @@ _FEWEST_EPOCHS = 18
 _SHARE_OF_VALIDATION, _SHARE_OF_CHECKPOINTS = 0.15, 0.1
 # Measured, in validations: calibration ranks at most this many facts, and sorts what it ranks.
 _CALIBRATED, _CALIBRATION_COST = 1500, 2.0
-_FILES = 0.5  # seconds to write and sync the files of a run, whatever their size
+# A run has this many small files; to sync one takes about as long as a small checkpoint does.
+_FILES, _LONGEST_SYNC = 6, 0.5
 _FEWEST_STEPS = 3
 _LONG_ENOUGH = 0.2  # seconds
 
@@ -119,7 +120,8 @@ def measure(trainer: Trainer, startup: float, allowed: float, folder: Path) -> S
     checkpoint = time.perf_counter() - began
     known, validation = _validation(trainer)
     calibrated = min(1.0, _CALIBRATED / len(trainer.graph.valid))
-    finish = validation * (1 + _CALIBRATION_COST * calibrated) + 2 * known + 2 * checkpoint + _FILES
+    files = 2 * checkpoint + _FILES * min(checkpoint, _LONGEST_SYNC)
+    finish = validation * (1 + _CALIBRATION_COST * calibrated) + 2 * known + files
     return Speed(
         startup=startup + known,
         epoch=step * trainer.steps,
