@@ -11,7 +11,7 @@ import pytest
 from fivestar.errors import SettingsError
 from fivestar.experiments.ledger import read_ledger, settings_hash, settings_of
 from fivestar.experiments.recipes import recipe
-from fivestar.runs.defaults import baseline
+from fivestar.runs.defaults import baseline, with_saved_model
 from fivestar.runs.settings import TrainingSettings, make_settings, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +51,15 @@ def test_every_setting_that_was_tried_resolves_to_the_same():
         model, training = line["settings_values"]["model"], line["settings_values"]["training"]
         full = {**baseline()["training"], **training, "seed": line["seed"]}
         assert as_then(make_settings({"model": model, "training": full})) == frozen
+
+
+def test_saved_runs_and_lines_of_before_learned_all_entries_at_one_rate():
+    assert make_settings({}).model.off_diagonal_lr == 0.1
+    assert make_settings({"model": {"denominator": "phase"}}).model.off_diagonal_lr == 1
+    assert make_settings({"defaults": 1}).model.off_diagonal_lr == 1
+    assert make_settings(with_saved_model({})).model.off_diagonal_lr == 1
+    given = {"model": {"off-diagonal-lr": 0.5}}
+    assert make_settings(with_saved_model(given)).model.off_diagonal_lr == 0.5
 
 
 @pytest.mark.parametrize("file", FROZEN["files"])

@@ -112,6 +112,7 @@ OTHER = {
         "score": "distance",
         "init": "small",
         "epsilon": 1e-3,
+        "off_diagonal_lr": 0.5,
     },
     "of distances": {"norm": "l1"},
     "of other models": {

@@ -23,6 +23,7 @@ from fivestar.evaluation.report import evaluate
 from fivestar.models.registry import MODELS
 from fivestar.runs.settings import make_settings
 from fivestar.training.budget import make_budget
+from fivestar.training.loop import Trainer
 from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
@@ -94,6 +95,7 @@ def test_every_setting_of_training_changes_the_result(graph, change):
         {"score": "distance"},
         {"init": "small"},
         {"epsilon": 1e-2},
+        {"off_diagonal_lr": 1.0},
     ],
     ids=str,
 )
@@ -101,6 +103,26 @@ def test_every_setting_of_the_model_changes_the_result(graph, change):
     plain = fivestar.train(graph, SMALL)
     other = fivestar.train(graph, {**SMALL, "model": {"dim": 6, **change}})
     assert not same(tables(plain), tables(other))
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
+@pytest.mark.parametrize("candidates", [0, 3])
+def test_off_diagonal_entries_take_shorter_steps_and_no_others_do(graph, optimizer, candidates):
+    def after_one_step(rate):
+        model = {"dim": 6, "off_diagonal_lr": rate}
+        training = {"optimizer": optimizer, "candidates": candidates, "epochs": 1, "batch": 10_000}
+        values = {"model": model, "training": {**small()["training"], **training}}
+        trainer = Trainer(graph, make_settings(values))
+        before = trainer.model.relations.detach().clone()
+        trainer.run()
+        return (trainer.model.relations.detach() - before).chunk(4, dim=1)
+
+    full, slow, fixed = (after_one_step(rate) for rate in (1.0, 0.25, 0.0))
+    for entry, (whole, quarter, none) in enumerate(zip(full, slow, fixed, strict=True)):
+        assert whole.abs().max() > 0
+        share = 0.25 if entry in (1, 2) else 1.0
+        torch.testing.assert_close(quarter, share * whole, rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(none, whole if share == 1 else 0 * whole)
 
 
 @pytest.mark.parametrize(

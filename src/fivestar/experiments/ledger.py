@@ -21,7 +21,7 @@ from fivestar.errors import DamagedLedger, OutputError, SettingsError
 from fivestar.evaluation.report import evaluate
 from fivestar.experiments.kept_ranks import save_ranks
 from fivestar.file_lock import alone
-from fivestar.runs.defaults import baseline
+from fivestar.runs.defaults import baseline, with_saved_model
 from fivestar.runs.learned import learned_settings
 from fivestar.runs.provenance import provenance
 from fivestar.runs.run import Run
@@ -112,7 +112,8 @@ def settings_of(entry: Entry) -> Settings:
     """Return the settings that a line was trained with, every value filled in."""
     model = {"name": entry.model, "dim": entry.dim, **entry.settings_values["model"]}
     training = {**baseline()["training"], **entry.settings_values["training"], "seed": entry.seed}
-    return make_settings({"model": model, "training": training}, entry.experiment)
+    sections = with_saved_model({"model": model, "training": training})
+    return make_settings(sections, entry.experiment)
 
 
 def settings_hash(settings: Settings) -> str:

@@ -25,6 +25,8 @@ class Model(nn.Module, ABC):
 
     # Whether `transform` takes tensors of more dimensions that broadcast: a third of the time then.
     broadcasts: ClassVar[bool] = False
+    # Learning rate of the columns that `off_diagonal` returns, relative to that of all others.
+    off_diagonal_lr: float = 1.0
 
     def __init__(
         self,
@@ -107,6 +109,10 @@ class Model(nn.Module, ABC):
     def on_balls(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
         """The columns of the tables (or of their gradients) that are points of a Poincaré ball."""
         return ()
+
+    def off_diagonal(self, relations: Tensor) -> Tensor | None:
+        """Return the columns of the relation table that learn at a rate of their own, if any."""
+        return None
 
     def head_sizes(self, head: Tensor) -> Tensor:
         """The squared moduli of heads, one a dimension, for regularisers."""

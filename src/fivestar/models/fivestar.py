@@ -38,6 +38,7 @@ Norm = Literal["l1", "l2", "modulus"]
 Init = Literal["rotation", "identity", "small"]
 
 _EPSILON = 1e-6
+_OFF_DIAGONAL_LR = 0.1
 _DISTANCES: dict[str, type[Similarity]] = {
     "l1": AbsoluteSum,
     "l2": EuclideanDistance,
@@ -51,7 +52,9 @@ class FiveStarE(Model):
     `denominator`: `mobius` is the paper's map, softened at the pole by `epsilon`; `phase` is what
     the authors' code trains; `none` is the affine part alone. `pairing`: `hermitian` compares with
     conj(t), `bilinear` with t. `norm` is that of the distance score: of the 2d reals, or with
-    `modulus` the sum of moduli.
+    `modulus` the sum of moduli. `off_diagonal_lr` is the learning rate of b and c relative to that
+    of all other parameters: the first steps of Adagrad are as long as the learning rate whatever
+    the gradient, and b and c of that size drown the heads before these have learned anything.
     """
 
     broadcasts = True
@@ -68,6 +71,7 @@ class FiveStarE(Model):
         norm: Norm = "l2",
         init: Init = "rotation",
         epsilon: float = _EPSILON,
+        off_diagonal_lr: float = _OFF_DIAGONAL_LR,
     ) -> None:
         similarity = InnerProduct() if score == "inner" else _DISTANCES[norm]()
         super().__init__(entities, relations, 2 * dim, 8 * dim, similarity)
@@ -76,6 +80,7 @@ class FiveStarE(Model):
         self.pairing = pairing
         self.init = init
         self.epsilon = epsilon
+        self.off_diagonal_lr = off_diagonal_lr
 
     @classmethod
     def options(cls, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,6 +88,8 @@ class FiveStarE(Model):
         found = super().options(given)
         if found["denominator"] == "phase" and "init" not in given:
             found["init"] = "small"
+        if found["init"] == "small" and "off_diagonal_lr" not in given:
+            found["off_diagonal_lr"] = 1.0  # all entries of a matrix start at the same size
         if found["score"] == "inner" and found["norm"] != "l2":
             raise SettingsError("norm is that of the distance; use score distance with it")
         if found["denominator"] != "mobius" and found["epsilon"] != _EPSILON:
@@ -123,6 +130,10 @@ class FiveStarE(Model):
     def matrix(self, relation: Tensor) -> Matrix:
         """The matrices of rows of the relation table."""
         return Matrix(*(from_row(entry) for entry in relation.chunk(4, dim=-1)))
+
+    def off_diagonal(self, relations: Tensor) -> Tensor:
+        """Return the columns of b and c."""
+        return relations[:, 2 * self.dim : 6 * self.dim]
 
     def point_sizes(self, points: Tensor) -> Tensor:
         """|h|²."""

@@ -143,10 +143,25 @@ def with_defaults_of(version: Any, sections: Mapping[str, Mapping[str, Any]]) ->
         raise SettingsError(f"defaults = {version!r}: there are versions 1 and {CURRENT}")
     if version == CURRENT:
         return dict(sections)
-    model = dict(sections.get("model", {}))
+    sections = with_saved_model(sections)
+    model = dict(sections["model"])
     if model.get("name", "fivestar") == "fivestar" and model.get("denominator") != "phase":
         model.setdefault("init", "identity")
     return with_recipe("published", {**sections, "model": model})
+
+
+def with_saved_model(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Fill in the model options that runs and ledger lines of before do not have.
+
+    >>> with_saved_model({"model": {"name": "fivestar"}})
+    {'model': {'off_diagonal_lr': 1.0, 'name': 'fivestar'}}
+    """
+    model = sections.get("model", {})
+    if model.get("name", "fivestar") != "fivestar":
+        return {**sections, "model": dict(model)}
+    options = {key: v for key, v in baseline()["model"].items() if key not in ("name", "dim")}
+    given = {key.replace("-", "_"): value for key, value in model.items()}
+    return {**sections, "model": {**options, **given}}
 
 
 def with_recipe(recipe: Any, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def learned_settings(settings: Settings) -> dict[str, dict[str, Any]]:
         section: {
             frozen["names"].get(name, name): value
             for name, value in values.model_dump(mode="json").items()
-            if name not in NOT_LEARNED and value != frozen[section].get(name)
+            if name not in NOT_LEARNED and value not in (None, frozen[section].get(name))
         }
         for section, values in sections.items()
     }

@@ -73,6 +73,12 @@ class ModelSettings(_Section):
     epsilon: float | None = Field(
         None, gt=0, description="5★E: how far the pole is softened. (default: 1e-6)"
     )
+    off_diagonal_lr: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="5★E: learning rate of b and c, relative to lr. (default: 0.1; 1 for init small)",
+    )
     relation_dim: int | None = Field(
         None, ge=1, description="TuckER: dimensions of a relation. (default: dim)"
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -31,12 +34,24 @@ class Updates:
             group["lr"] = learning_rate(self.training, epochs_done)
         if self.training.clip:
             torch.nn.utils.clip_grad_norm_(self.tables, self.training.clip)
-        if touched is not None and self.training.optimizer == "adagrad":
-            self._adagrad(touched)
-        else:
-            self.optimizer.step()
+        with self._slower_off_diagonal():
+            if touched is not None and self.training.optimizer == "adagrad":
+                self._adagrad(touched)
+            else:
+                self.optimizer.step()
         if self.training.optimizer != "riemannian-sgd":
             bring_back(self.model)
+
+    @contextmanager
+    def _slower_off_diagonal(self) -> Iterator[None]:
+        """Shorten the step of the columns that learn at a rate of their own."""
+        columns = self.model.off_diagonal(self.model.relations.detach())
+        if columns is None or self.model.off_diagonal_lr == 1:
+            yield
+            return
+        before = columns.clone()
+        yield
+        columns.lerp_(before, 1 - self.model.off_diagonal_lr)
 
     @torch.no_grad()
     def _adagrad(self, touched: Tensor) -> None:
