@@ -77,7 +77,7 @@ class ModelSettings(_Section):
         None,
         ge=0,
         le=1,
-        description="5★E: learning rate of b and c, relative to lr. (default: 0.1; 1 for init small)",
+        description="5★E: learning rate of b and c, relative to lr. (default: 0.1; small: 1)",
     )
     relation_dim: int | None = Field(
         None, ge=1, description="TuckER: dimensions of a relation. (default: dim)"
