@@ -39,7 +39,7 @@ def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -
     relations, entities = len(graph.relations), len(graph.entities)
     generator = torch.Generator().manual_seed(0)
     model = make_model(name, entities, 2 * relations, dim)
-    model.start(generator)
+    model.reset_parameters(generator)
     queries = Queries.of(with_reciprocals(graph.train, relations))
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.01, fused=True)
     step: Step | SampledStep

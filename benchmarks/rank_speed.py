@@ -33,7 +33,7 @@ from fivestar.training.queries import Queries
 def ours(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
     """`fivestar evaluate`, without reading the run."""
     model = make_model("complex", len(graph.entities), 2 * len(graph.relations), dim)
-    model.start(torch.Generator().manual_seed(0))
+    model.reset_parameters(torch.Generator().manual_seed(0))
     return lambda: evaluate(model, graph, graph.test).figures()
 
 

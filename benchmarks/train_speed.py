@@ -39,7 +39,7 @@ def ours(triples: Triples, entities: int, relations: int, dim: int, rows: int) -
     """The step of `fivestar train` with its defaults."""
     model = make_model("fivestar", entities, relations, dim)
     generator = torch.Generator().manual_seed(0)
-    model.start(generator)
+    model.reset_parameters(generator)
     step = Step(model, Loss(REGULARIZERS["n3-moved"], 0.1), rows)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, fused=True)
     queries = Queries.of(triples)

@@ -19,7 +19,7 @@ ENTITIES, RELATIONS = 37, 3
 
 def made(name="complex", *, reciprocals=True, **options):
     model = make_model(name, ENTITIES, RELATIONS * (2 if reciprocals else 1), 4, **options).eval()
-    model.start(torch.Generator().manual_seed(1))
+    model.reset_parameters(torch.Generator().manual_seed(1))
     with torch.no_grad():
         for table in model.parameters():
             table.add_(torch.randn(table.shape, generator=torch.Generator().manual_seed(2)) * 0.3)

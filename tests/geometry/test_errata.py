@@ -151,7 +151,7 @@ def test_the_released_code_does_not_compute_the_equation():
     generator = torch.Generator().manual_seed(0)
     for form, scales in (("mobius", False), ("phase", True)):
         model = make_model("fivestar", 3, 1, 4, denominator=form)
-        model.start(generator)
+        model.reset_parameters(generator)
         with torch.no_grad():
             model.entities.normal_(generator=generator)
             model.relations.normal_(generator=generator)

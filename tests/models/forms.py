@@ -44,6 +44,6 @@ def made(form, entities=7, relations=3, dim=4, dtype=torch.float64, scale=1.0, *
     with torch.no_grad():
         for table in model.parameters():
             table.copy_(torch.randn(table.shape, generator=generator, dtype=dtype) * scale)
-        for point in model.on_balls(model.entities, model.relations):
+        for point in model.manifold_parameters(model.entities, model.relations):
             point.mul_(0.2 / scale)  # inside of the ball
     return model.eval()

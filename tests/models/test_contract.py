@@ -164,16 +164,16 @@ def test_the_backward_pass_of_the_similarity_is_that_of_autograd(form):
     table = model.candidates().detach().clone().requires_grad_()
     slope = torch.randn(3, 7, generator=generator, dtype=torch.float64)
     weight = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
-    scores = model.similarity.rows(query[:, None], table[None])
+    scores = model.similarity.score_pairs(query[:, None], table[None])
     (scores * slope * weight[:, None]).sum().backward()
     prepared = slope.clone()
     with torch.no_grad():
-        model.similarity.prepare(query, table, prepared)
+        model.similarity.prepare_score_grad(query, table, prepared)
         by_query = torch.zeros_like(query)
-        model.similarity.add_query_gradient(query, table, prepared, by_query)
+        model.similarity.add_query_grad(query, table, prepared, by_query)
         by_query *= weight[:, None]
         by_table = torch.zeros_like(table)
-        model.similarity.add_candidate_gradient(query, weight, table, prepared, by_table)
+        model.similarity.add_candidate_grad(query, weight, table, prepared, by_table)
     torch.testing.assert_close(by_query, query.grad, rtol=1e-5, atol=1e-8)
     torch.testing.assert_close(by_table, table.grad, rtol=1e-5, atol=1e-8)
 
@@ -196,7 +196,7 @@ def test_no_value_or_gradient_is_ever_nan_or_infinite(form, row, data):
             if d.abs() <= 1e4:
                 r[0, 6], r[0, 7] = d.real, d.imag
     tail = torch.tensor([row[-entity:]], requires_grad=True)
-    score = model.similarity.rows(model.transform(head, r), model.candidate_part(tail))
+    score = model.similarity.score_pairs(model.transform(head, r), model.candidate_columns(tail))
     score.sum().backward()
     assert torch.isfinite(score).all()
     for leaf in (head, r, tail):
@@ -219,17 +219,17 @@ def test_the_moebius_form_does_not_change_when_its_matrix_is_scaled(size, turn):
 def test_each_init_gives_the_maps_it_is_named_after():
     generator = torch.Generator().manual_seed(0)
     near = make_model("fivestar", 5, 2, 3, init="identity")
-    near.start(generator)
+    near.reset_parameters(generator)
     heads, relations = torch.arange(2), torch.arange(2)
     assert (near.query(heads, relations) - near.entities[:2]).abs().max() < 0.01
     small = make_model("fivestar", 5, 2, 3, init="small")
-    small.start(generator)
+    small.reset_parameters(generator)
     assert small.relations.abs().max() < 0.01
     turned = make_model("fivestar", 200, 2, 100).requires_grad_(False)
-    turned.start(generator)
+    turned.reset_parameters(generator)
     heads, relations = torch.arange(200), torch.zeros(200, dtype=torch.int64)
     moved, before = (
-        turned.point_sizes(x) for x in (turned.query(heads, relations), turned.entities)
+        turned.squared_moduli(x) for x in (turned.query(heads, relations), turned.entities)
     )
     # Rotations keep sizes (b moves a point by about its own size, so the mean square doubles) ...
     assert float(moved.mean()) == pytest.approx(2 * float(before.mean()), rel=0.1)

@@ -10,7 +10,7 @@ from tests.models.forms import FORMS, made
 
 import fivestar
 from fivestar.geometry.classification import Kind
-from fivestar.models.similarity import Similarity
+from fivestar.models.similarity import AutogradSimilarity
 from fivestar.prediction.contributions import _map_there, contributions, terms
 from fivestar.prediction.paths import Asked
 from fivestar.runs.run import Run
@@ -41,10 +41,8 @@ def test_scores_that_are_no_sum_have_none(form):
 
 
 def test_a_comparison_of_someone_else_that_is_no_sum_has_none():
-    class Odd(Similarity):
-        forward = prepare = add_query_gradient = add_candidate_gradient = None
-
-        def rows(self, query, tails):
+    class Odd(AutogradSimilarity):
+        def score_pairs(self, query, tails):
             return (query * tails).sum(dim=-1).tanh()
 
     model = made("distmult")

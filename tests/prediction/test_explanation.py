@@ -24,7 +24,7 @@ from fivestar.runs.run import Run, build_model
 def run_on(graph, name="fivestar", **training):
     settings = fivestar.make_settings({"model": {"name": name, "dim": 6}, "training": training})
     model = build_model(graph, settings)
-    model.start(torch.Generator().manual_seed(3))
+    model.reset_parameters(torch.Generator().manual_seed(3))
     return Run(graph, settings, model)
 
 

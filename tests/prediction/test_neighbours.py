@@ -25,7 +25,7 @@ from fivestar.runs.run import Run, build_model
 def run_on(graph, name="complex", dim=6):
     settings = fivestar.make_settings({"model": {"name": name, "dim": dim}})
     model = build_model(graph, settings)
-    model.start(torch.Generator().manual_seed(3))
+    model.reset_parameters(torch.Generator().manual_seed(3))
     return Run(graph, settings, model)
 
 

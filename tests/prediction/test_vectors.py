@@ -11,9 +11,9 @@ from tests.models.forms import FORMS, made
 
 import fivestar
 from fivestar.errors import ExportImpossible, SettingsError, UnknownName
+from fivestar.models.distances import EuclideanDistance, SquaredDistance
 from fivestar.models.registry import MODELS
-from fivestar.models.similarity import EuclideanDistance, InnerProduct, SquaredDistance
-from fivestar.models.similarity_wrappers import Biased
+from fivestar.models.similarity import Biased, InnerProduct
 from fivestar.prediction.vectors import candidate_vectors, product_form, query_vectors
 from fivestar.runs.run import Run
 

@@ -80,8 +80,8 @@ def test_loss_and_gradients_are_those_of_the_weighed_sum_written_out(form, monke
     weight = torch.ones(len(entities))
     weight[: drawn.size] = drawn.each
     query = other.query(batch.heads, batch.relations)
-    scores = other.similarity.rows(query[:, None], other.candidates()[entities][None])
-    true = other.similarity.rows(query[batch.rows], other.candidates()[batch.tails])
+    scores = other.similarity.score_pairs(query[:, None], other.candidates()[entities][None])
+    true = other.similarity.score_pairs(query[batch.rows], other.candidates()[batch.tails])
     partition = (scores + weight.log()).logsumexp(dim=1)
     expected = (partition[batch.rows] - true).mean()
     expected.backward()

@@ -193,7 +193,7 @@ def test_riemannian_steps_learn_and_stay_on_the_ball(graph):
     murp = {**settings, "recipe": "published", "model": {"name": "murp", "dim": 6}}
     run = fivestar.train(graph, murp)
     assert run.history[-1]["loss"] < run.history[0]["loss"] / 2
-    for points in run.model.on_balls(run.model.entities, run.model.relations):
+    for points in run.model.manifold_parameters(run.model.entities, run.model.relations):
         assert points.norm(dim=1).max() < 1
     assert "this model has none; use sgd" in _refusal(graph, settings)
 

@@ -84,7 +84,10 @@ def test_gradients_are_those_of_the_loss_written_out(form, name, monkeypatch):
     drawn = Negatives(3, 7).draw(h, r)
     query = other.query(h, r)
     true, few = other.candidates()[t], other.candidates()[drawn]
-    scores = other.similarity.rows(query, true), other.similarity.rows(query[:, None], few)
+    scores = (
+        other.similarity.score_pairs(query, true),
+        other.similarity.score_pairs(query[:, None], few),
+    )
     sizes = regularizer.query(other, other.entities[h], other.relations[r], query).sum()
     expected = LOSSES[name](*scores).mean()
     expected = expected + 0.1 * (sizes + regularizer.tail(other, true)) / len(t)
@@ -111,7 +114,10 @@ def test_drawn_heads_without_reciprocals(form):
     drawn = Negatives(3, 7).draw(t, r)
     tail, query = other.candidates()[t], other.query(h, r)
     wrong = other.query(drawn.flatten(), torch.zeros_like(drawn).flatten()).unflatten(0, (-1, 3))
-    true, few = other.similarity.rows(query, tail), other.similarity.rows(wrong, tail[:, None])
+    true, few = (
+        other.similarity.score_pairs(query, tail),
+        other.similarity.score_pairs(wrong, tail[:, None]),
+    )
     sizes = regularizer.query(other, other.entities[h], other.relations[r], query).sum()
     expected = loss(true, few).mean() + 0.1 * (sizes + regularizer.tail(other, tail)) / len(t)
     expected.backward()

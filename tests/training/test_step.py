@@ -31,12 +31,12 @@ def written_out(model, triples, regularizer, reg, label_smoothing=0.0, objective
     """The mean cross-entropy of triples (or of all cells), plus the penalty of each triple."""
     h, r, t = (torch.as_tensor(c.astype(np.int64)) for c in triples.array.T)
     query = model.query(h, r)
-    scores = model.similarity.rows(query[:, None], model.candidates()[None])
+    scores = model.similarity.score_pairs(query[:, None], model.candidates()[None])
     if objective == "softmax":
         loss = torch.nn.functional.cross_entropy(scores, t, label_smoothing=label_smoothing)
     else:
         pairs, place = torch.unique(torch.stack([h, r]), dim=1, return_inverse=True)
-        cells = model.similarity.rows(model.query(*pairs)[:, None], model.candidates()[None])
+        cells = model.similarity.score_pairs(model.query(*pairs)[:, None], model.candidates()[None])
         target = torch.zeros_like(cells)
         target[place, t] = 1 - label_smoothing
         target += 1 / len(model.entities) if label_smoothing else 0
@@ -137,7 +137,7 @@ def test_queries_for_heads_without_reciprocals(
     every, relation = torch.arange(7), torch.ones(7, dtype=torch.long)
     moved = other.query(every, relation)
     tails = other.candidates()[batch.heads]
-    scores = other.similarity.rows(moved[None], tails[:, None])
+    scores = other.similarity.score_pairs(moved[None], tails[:, None])
     heads = batch.tails
     if objective == "softmax":
         expected = torch.nn.functional.cross_entropy(

@@ -94,7 +94,7 @@ def relation_geometry(
 def untrained(run: Run) -> Run:
     """The same run before its first step: what figures mean nothing."""
     model = build_model(run.graph, run.settings)
-    model.start(torch.Generator().manual_seed(run.settings.training.seed))
+    model.reset_parameters(torch.Generator().manual_seed(run.settings.training.seed))
     return Run(run.graph, run.settings, model)
 
 

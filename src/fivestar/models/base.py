@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fivestar.errors import SettingsError
-from fivestar.models.similarity import TILE, Similarity
-from fivestar.models.similarity_wrappers import Biased
+from fivestar.models.similarity import TILE, Biased, Similarity
 
 SMALL = 1e-3
 
@@ -55,29 +54,29 @@ class Model(nn.Module, ABC):
                 )
         return {name: given.get(name, default) for name, default in own.items()}
 
-    def start(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """Fill the tables for training: normal × 1e-3."""
         with torch.no_grad():
             for table in (self.entities, self.relations):
                 table.normal_(generator=generator).mul_(SMALL)
 
     @property
-    def scratch(self) -> int:
+    def scratch_per_query(self) -> int:
         """About how many numbers a query takes in training besides its row of scores (measured)."""
         return 64 * max(self.entities.shape[1], self.relations.shape[1] // 4)
 
     @property
-    def query_width(self) -> int:
+    def query_dim(self) -> int:
         """How many numbers a query has."""
         return self.candidates().shape[1]
 
     @property
-    def couples_rows(self) -> bool:
+    def uses_batch_norm(self) -> bool:
         """Whether in training a query depends on the others of its batch."""
         return any(isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for m in self.modules())
 
     @property
-    def is_random(self) -> bool:
+    def is_stochastic(self) -> bool:
         """Whether training draws random numbers."""
         return any(isinstance(m, nn.Dropout | nn.Dropout2d) and m.p > 0 for m in self.modules())
 
@@ -85,20 +84,20 @@ class Model(nn.Module, ABC):
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The query (B, D) of rows of the two tables."""
 
-    def transform_by_each(self, head: Tensor, relation: Tensor) -> Tensor:
+    def transform_pairwise(self, head: Tensor, relation: Tensor) -> Tensor:
         """The queries (B, K, D) of B heads, each by K relations."""
         if self.broadcasts:
             return self.transform(head[:, None], relation)
         heads, relations = head.repeat_interleave(len(relation), 0), relation.repeat(len(head), 1)
         return self.transform(heads, relations).view(len(head), len(relation), -1)
 
-    def candidate_part(self, table: Tensor) -> Tensor:
+    def candidate_columns(self, table: Tensor) -> Tensor:
         """The columns of the entity table (or of its gradient) that queries are compared with."""
         return table
 
     def candidates(self) -> Tensor:
         """The table (N, D) that queries are compared with."""
-        return self.candidate_part(self.entities)
+        return self.candidate_columns(self.entities)
 
     def positions(self, rows: Tensor) -> Tensor:
         """Rows of the entity table as points of space: biases, if any, stand behind and go."""
@@ -106,7 +105,7 @@ class Model(nn.Module, ABC):
             return rows[:, : self.candidates().shape[1] - 1]
         return rows
 
-    def on_balls(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
+    def manifold_parameters(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
         """The columns of the tables (or of their gradients) that are points of a Poincaré ball."""
         return ()
 
@@ -114,15 +113,15 @@ class Model(nn.Module, ABC):
         """Return the columns of the relation table that learn at a rate of their own, if any."""
         return None
 
-    def head_sizes(self, head: Tensor) -> Tensor:
+    def head_squared_moduli(self, head: Tensor) -> Tensor:
         """The squared moduli of heads, one a dimension, for regularisers."""
-        return self.point_sizes(head)
+        return self.squared_moduli(head)
 
-    def point_sizes(self, points: Tensor) -> Tensor:
+    def squared_moduli(self, points: Tensor) -> Tensor:
         """The squared moduli of moved heads or candidates, one a dimension, for regularisers."""
         return points.square()
 
-    def relation_sizes(self, relation: Tensor) -> Tensor:
+    def relation_squared_moduli(self, relation: Tensor) -> Tensor:
         """The squared moduli (or norms) of relations, one a dimension, for regularisers."""
         return relation.square()
 
@@ -132,7 +131,7 @@ class Model(nn.Module, ABC):
 
     def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of each triple."""
-        return self.similarity.rows(self.query(heads, relations), self.candidates()[tails])
+        return self.similarity.score_pairs(self.query(heads, relations), self.candidates()[tails])
 
     def score_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The scores (B, N) of all entities as tails."""

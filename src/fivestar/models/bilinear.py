@@ -43,11 +43,11 @@ class ComplEx(Model):
         """The product h ∘ r over ℂ."""
         return to_row(times(from_row(head), from_row(relation)))
 
-    def point_sizes(self, points: Tensor) -> Tensor:
+    def squared_moduli(self, points: Tensor) -> Tensor:
         """Squared moduli."""
         return squared_modulus(from_row(points))
 
-    def relation_sizes(self, relation: Tensor) -> Tensor:
+    def relation_squared_moduli(self, relation: Tensor) -> Tensor:
         """Squared moduli."""
         return squared_modulus(from_row(relation))
 
@@ -68,11 +68,11 @@ class CP(Model):
         """The product h ∘ r."""
         return head.chunk(2, dim=-1)[0] * relation
 
-    def candidate_part(self, table: Tensor) -> Tensor:
+    def candidate_columns(self, table: Tensor) -> Tensor:
         """Entities as tails."""
         return table.chunk(2, dim=-1)[1]
 
-    def head_sizes(self, head: Tensor) -> Tensor:
+    def head_squared_moduli(self, head: Tensor) -> Tensor:
         """Entities as heads."""
         return head.chunk(2, dim=-1)[0].square()
 

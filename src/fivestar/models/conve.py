@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from fivestar.models.base import Model
-from fivestar.models.layers import normalised, start_linear, start_normal
-from fivestar.models.similarity import InnerProduct
-from fivestar.models.similarity_wrappers import Biased
+from fivestar.models.layers import init_uniform_, init_xavier_normal_, normalised
+from fivestar.models.similarity import Biased, InnerProduct
 
 _CHANNELS = 32
 _KERNEL = 3
@@ -44,19 +43,19 @@ class ConvE(Model):
         self.moved_dropout = nn.Dropout(hidden_dropout)
         self.moved_norm = nn.BatchNorm1d(dim)
 
-    def start(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """Normal tables without biases, uniform layers."""
         for table in (self.entities[:, :-1], self.relations):
-            start_normal(table.detach(), generator)
+            init_xavier_normal_(table.detach(), generator)
         with torch.no_grad():
             self.entities[:, -1] = 0
         for layer in (self.convolution, self.dense):
-            start_linear(layer.weight, layer.bias, generator)
+            init_uniform_(layer.weight, layer.bias, generator)
 
     @property
-    def scratch(self) -> int:
+    def scratch_per_query(self) -> int:
         """The feature maps after each layer, and their gradients."""
-        return super().scratch + 16 * self.dense.in_features
+        return super().scratch_per_query + 16 * self.dense.in_features
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The network, and a bias of 0."""
@@ -68,11 +67,11 @@ class ConvE(Model):
         # Not len(x): torch.export would take the batch of its example for the only one.
         return torch.cat([x, x.new_zeros(x.shape[0], 1)], dim=1)
 
-    def head_sizes(self, head: Tensor) -> Tensor:
+    def head_squared_moduli(self, head: Tensor) -> Tensor:
         """Squares, without the bias."""
         return head[..., :-1].square()
 
-    def point_sizes(self, points: Tensor) -> Tensor:
+    def squared_moduli(self, points: Tensor) -> Tensor:
         """Squares, without the bias."""
         return points[..., :-1].square()
 

@@ -21,13 +21,12 @@ from fivestar.graph.vocabulary import Vocabulary
 from fivestar.models.base import Model
 from fivestar.models.bilinear import CP, RESCAL, ComplEx, DistMult, SimplE
 from fivestar.models.conve import ConvE
-from fivestar.models.distances import AbsoluteSum, ModulusSum
+from fivestar.models.distances import L1Distance, ModulusDistance, SquaredSineDistance
 from fivestar.models.fivestar import Denominator, FiveStarE
 from fivestar.models.hyperbolic import MuRP
 from fivestar.models.quaternion import QuatE
 from fivestar.models.registry import make_model
 from fivestar.models.rotation import PRotatE, RotatE
-from fivestar.models.similarity import CosineSum
 from fivestar.models.translation import MuRE, TransE
 from fivestar.models.tucker import TuckER
 
@@ -125,7 +124,7 @@ def _parts(model: Model, name: str) -> _Parts:
             points, a = (Complex(*table.chunk(2, dim=1)) for table in (entities, relations))
             return _Parts(points, a, _zeros(a.real), "inner")
         case PRotatE():
-            if not isinstance(model.similarity, CosineSum):
+            if not isinstance(model.similarity, SquaredSineDistance):
                 raise ConversionImpossible(
                     "pRotatE in its authors' form Σ|sin| cannot become a 5★E; train it with norm l2"
                 )
@@ -135,10 +134,10 @@ def _parts(model: Model, name: str) -> _Parts:
             return _Parts(points, a, _zeros(relations), "inner", scale=2.0, shift=shift)
         case RotatE():
             points = Complex(*entities.chunk(2, dim=1))
-            norm = "modulus" if isinstance(model.similarity, ModulusSum) else "l2"
+            norm = "modulus" if isinstance(model.similarity, ModulusDistance) else "l2"
             return _Parts(points, _on_circle(relations), _zeros(relations), "distance", norm)
         case TransE():
-            norm = "l1" if isinstance(model.similarity, AbsoluteSum) else "l2"
+            norm = "l1" if isinstance(model.similarity, L1Distance) else "l2"
             once = _real(torch.ones_like(relations))
             return _Parts(_real(entities), once, _real(relations), "distance", norm)
     raise ConversionImpossible(f"{name} is unknown here: nobody has said how it becomes a 5★E")

@@ -28,8 +28,8 @@ from fivestar.geometry.trained_forms import (
     squared_norm,
 )
 from fivestar.models.base import Model
-from fivestar.models.distances import AbsoluteSum, ModulusSum
-from fivestar.models.similarity import EuclideanDistance, InnerProduct, Similarity
+from fivestar.models.distances import EuclideanDistance, L1Distance, ModulusDistance
+from fivestar.models.similarity import InnerProduct, Similarity
 
 Denominator = Literal["mobius", "phase", "none"]
 Pairing = Literal["hermitian", "bilinear"]
@@ -40,9 +40,9 @@ Init = Literal["rotation", "identity", "small"]
 _EPSILON = 1e-6
 _OFF_DIAGONAL_LR = 0.1
 _DISTANCES: dict[str, type[Similarity]] = {
-    "l1": AbsoluteSum,
+    "l1": L1Distance,
     "l2": EuclideanDistance,
-    "modulus": ModulusSum,
+    "modulus": ModulusDistance,
 }
 
 
@@ -96,13 +96,13 @@ class FiveStarE(Model):
             raise SettingsError("epsilon softens the pole, which only denominator mobius has")
         return found
 
-    def start(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """Normal × 1e-3; `identity` and `rotation` add a map of modulus 1 that fixes 0 and ∞.
 
         Near the identity score(h, r, h) ≈ |h|², so a head outranks every other tail. Under
         rotations by independent random angles that score has mean 0.
         """
-        super().start(generator)
+        super().reset_parameters(generator)
         with torch.no_grad():
             a, _, _, d = self.matrix(self.relations)
             if self.init == "identity":
@@ -135,10 +135,10 @@ class FiveStarE(Model):
         """Return the columns of b and c."""
         return relations[:, 2 * self.dim : 6 * self.dim]
 
-    def point_sizes(self, points: Tensor) -> Tensor:
+    def squared_moduli(self, points: Tensor) -> Tensor:
         """|h|²."""
         return squared_modulus(from_row(points))
 
-    def relation_sizes(self, relation: Tensor) -> Tensor:
+    def relation_squared_moduli(self, relation: Tensor) -> Tensor:
         """|a|² + |b|² + |c|² + |d|²."""
         return squared_norm(self.matrix(relation))

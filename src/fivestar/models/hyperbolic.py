@@ -26,42 +26,48 @@ class ShiftedBallDistance(Similarity):
     """
 
     def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
-        """Of all pairs."""
+        """Compute −d(x, t ⊕ r)² of all pairs."""
         torch.mul(squared_distance(_Products(query, candidates).excess()), -scale, out=out)
 
-    def prepare(self, query: Tensor, candidates: Tensor, slopes: Tensor) -> None:
-        """Nothing to do."""
+    def prepare_score_grad(self, query: Tensor, candidates: Tensor, score_grad: Tensor) -> None:
+        """Do nothing."""
 
-    def add_query_gradient(
-        self, query: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    def add_query_grad(
+        self, query: Tensor, candidates: Tensor, score_grad: Tensor, query_grad: Tensor
     ) -> None:
-        """By x·t and r·t, and by the lengths of x and r."""
+        """Add the gradients through x·t and r·t, and through the lengths of x and r."""
         p = _Products(query, candidates)
-        by_over, by_excess = p.slopes(slopes)
+        by_over, by_excess = p.gradients(score_grad)
         total, of_tt = by_over.sum(dim=1, keepdim=True), (by_over @ p.tt)[:, None]
         of_xt, of_rt = (torch.einsum("bn,bn->b", by_over, z)[:, None] for z in (p.xt, p.rt))
         under = by_excess.sum(dim=1, keepdim=True)
         by_xx = total + p.rr * of_tt + 2 * of_rt + under / to_edge(p.xx)
         by_rr = total + p.xx * of_tt - 2 * of_xt + under / to_edge(p.rr)
         by_xr = 2 * (of_tt - total)
-        into_x, into_r = into.chunk(2, dim=1)
-        into_x.addmm_(p.by_xt(by_over), candidates).add_(2 * by_xx * p.x + by_xr * p.r)
-        into_r.addmm_(p.by_rt(by_over), candidates).add_(2 * by_rr * p.r + by_xr * p.x)
+        x_grad, r_grad = query_grad.chunk(2, dim=1)
+        x_grad.addmm_(p.by_xt(by_over), candidates).add_(2 * by_xx * p.x + by_xr * p.r)
+        r_grad.addmm_(p.by_rt(by_over), candidates).add_(2 * by_rr * p.r + by_xr * p.x)
 
-    def add_candidate_gradient(
-        self, query: Tensor, weight: Tensor, candidates: Tensor, slopes: Tensor, into: Tensor
+    def add_candidate_grad(
+        self,
+        query: Tensor,
+        weight: Tensor,
+        candidates: Tensor,
+        score_grad: Tensor,
+        candidate_grad: Tensor,
     ) -> None:
-        """By x·t and r·t, and by the length of t."""
+        """Add the gradients through x·t and r·t, and through the length of t."""
         p = _Products(query, candidates)
-        by_over, by_excess = p.slopes(slopes)
+        by_over, by_excess = p.gradients(score_grad)
         of_tt = ((1 + p.xx) * p.rr + 2 * p.xr + 1 - p.rr).squeeze(1)
         by_tt = (weight * of_tt) @ by_over + weight @ by_excess / to_edge(p.tt)
         weight = weight[:, None]
-        into.addmm_(p.by_xt(by_over).T, weight * p.x).addmm_(p.by_rt(by_over).T, weight * p.r)
-        into.add_(2 * by_tt[:, None] * candidates)
+        candidate_grad.addmm_(p.by_xt(by_over).T, weight * p.x)
+        candidate_grad.addmm_(p.by_rt(by_over).T, weight * p.r)
+        candidate_grad.add_(2 * by_tt[:, None] * candidates)
 
-    def rows(self, query: Tensor, tails: Tensor) -> Tensor:
-        """Row by row."""
+    def score_pairs(self, query: Tensor, tails: Tensor) -> Tensor:
+        """Return −d(x, t ⊕ r)² of each row."""
         x, r = query.chunk(2, dim=-1)
         xt, rt, tt = ((z * tails).sum(dim=-1) for z in (x, r, tails))
         xx, rr, xr = ((y * z).sum(dim=-1) for y, z in ((x, x), (r, r), (x, r)))
@@ -79,12 +85,12 @@ class MuRP(MuRE):
     comparison = ShiftedBallDistance
 
     @property
-    def scratch(self) -> int:
+    def scratch_per_query(self) -> int:
         """What is held of a tile of scores."""
-        return super().scratch + 16 * TILE
+        return super().scratch_per_query + 16 * TILE
 
     @property
-    def query_width(self) -> int:
+    def query_dim(self) -> int:
         """The moved head, the relation's shift and the bias."""
         return 2 * self.candidates().shape[1] - 1
 
@@ -94,11 +100,11 @@ class MuRP(MuRE):
         moved = inside(exp0(stretch * log0(inside(head[..., :-2]))))
         return torch.cat([moved, inside(shift), head[..., -1:]], dim=-1)
 
-    def on_balls(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
+    def manifold_parameters(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
         """The columns of the tables that are points of a ball."""
         return entities[:, :-2], relations.chunk(2, dim=1)[1]
 
-    def point_sizes(self, points: Tensor) -> Tensor:
+    def squared_moduli(self, points: Tensor) -> Tensor:
         """Squares, without the bias (and, of a query, without the shift)."""
         dim = self.entities.shape[1] - 2
         return points[..., :dim].square()
@@ -117,21 +123,21 @@ class _Products:
         )
 
     def excess(self) -> Tensor:
-        """What the distance is a function of."""
+        """Return the excess, which the distance is a function of."""
         return excess_of_sum(self.xt, self.rt, self.tt, self.xx, self.rr, self.xr)
 
-    def slopes(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
-        """Of slopes of the scores: those of the polynomial, and of the excess times the excess."""
+    def gradients(self, score_grad: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients by the polynomial, and by the excess (times the excess)."""
         excess = self.excess()
-        by_excess = slope_of_squared_distance(excess).mul_(slopes).neg_()
+        by_excess = slope_of_squared_distance(excess).mul_(score_grad).neg_()
         by_over = by_excess / to_edge(self.tt)
         by_over.div_(to_edge(self.xx) * to_edge(self.rr))
         return by_over, by_excess.mul_(excess)
 
     def by_xt(self, by_over: Tensor) -> Tensor:
-        """The gradient by x·t."""
+        """Return the gradient by x·t."""
         return (self.rt * -4).sub_(2 + 2 * self.rr).mul_(by_over)
 
     def by_rt(self, by_over: Tensor) -> Tensor:
-        """The gradient by r·t."""
+        """Return the gradient by r·t."""
         return (self.xt * -4).add_(2 + 2 * self.xx).mul_(by_over)

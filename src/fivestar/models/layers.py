@@ -16,7 +16,7 @@ def normalised(layer: nn.BatchNorm1d | nn.BatchNorm2d, x: Tensor) -> Tensor:
     )
 
 
-def start_linear(weight: Tensor, bias: Tensor | None, generator: torch.Generator) -> None:
+def init_uniform_(weight: Tensor, bias: Tensor | None, generator: torch.Generator) -> None:
     """Uniform by the number of inputs, as torch starts its layers, but from our generator."""
     bound = weight[0].numel() ** -0.5
     with torch.no_grad():
@@ -25,7 +25,7 @@ def start_linear(weight: Tensor, bias: Tensor | None, generator: torch.Generator
             bias.uniform_(-bound, bound, generator=generator)
 
 
-def start_normal(table: Tensor, generator: torch.Generator) -> None:
+def init_xavier_normal_(table: Tensor, generator: torch.Generator) -> None:
     """Normal, by the numbers of rows and columns (Glorot and Bengio 2010)."""
     with torch.no_grad():
         table.normal_(generator=generator).mul_((2 / sum(table.shape)) ** 0.5)

@@ -26,7 +26,7 @@ class QuatE(Model):
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The Hamilton product with the direction of the relation."""
-        size = self.point_sizes(relation).add(_TINY).rsqrt()
+        size = self.squared_moduli(relation).add(_TINY).rsqrt()
         a, b, c, d = head.chunk(4, dim=-1)
         p, q, r, s = (part * size for part in relation.chunk(4, dim=-1))
         return torch.cat(
@@ -39,11 +39,11 @@ class QuatE(Model):
             dim=-1,
         )
 
-    def point_sizes(self, points: Tensor) -> Tensor:
+    def squared_moduli(self, points: Tensor) -> Tensor:
         """Squared norms of quaternions."""
         a, b, c, d = (part.square() for part in points.chunk(4, dim=-1))
         return a + b + c + d
 
-    def relation_sizes(self, relation: Tensor) -> Tensor:
+    def relation_squared_moduli(self, relation: Tensor) -> Tensor:
         """Squared norms of quaternions."""
-        return self.point_sizes(relation)
+        return self.squared_moduli(relation)

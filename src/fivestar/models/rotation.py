@@ -10,8 +10,13 @@ from torch import Tensor
 
 from fivestar.geometry.complex_pairs import Complex, from_row, squared_modulus, times, to_row
 from fivestar.models.base import Model
-from fivestar.models.distances import ModulusSum, SineSum
-from fivestar.models.similarity import CosineSum, EuclideanDistance, Similarity
+from fivestar.models.distances import (
+    EuclideanDistance,
+    ModulusDistance,
+    SineDistance,
+    SquaredSineDistance,
+)
+from fivestar.models.similarity import Similarity
 
 
 class RotatE(Model):
@@ -31,10 +36,10 @@ class RotatE(Model):
         *,
         norm: Literal["modulus", "l2"] = "modulus",
     ) -> None:
-        similarity: Similarity = ModulusSum() if norm == "modulus" else EuclideanDistance()
+        similarity: Similarity = ModulusDistance() if norm == "modulus" else EuclideanDistance()
         super().__init__(entities, relations, 2 * dim, dim, similarity)
 
-    def start(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """Entities uniform in ±14/d (margin 12 plus 2, as published), all angles alike likely."""
         bound = 14 / self.relations.shape[1]
         with torch.no_grad():
@@ -45,7 +50,7 @@ class RotatE(Model):
         """The product h ∘ e^{iθ}."""
         return to_row(times(from_row(head), Complex(relation.cos(), relation.sin())))
 
-    def point_sizes(self, points: Tensor) -> Tensor:
+    def squared_moduli(self, points: Tensor) -> Tensor:
         """Squared moduli."""
         return squared_modulus(from_row(points))
 
@@ -63,10 +68,10 @@ class PRotatE(Model):
     def __init__(
         self, entities: int, relations: int, dim: int, *, norm: Literal["l1", "l2"] = "l1"
     ) -> None:
-        similarity: Similarity = SineSum() if norm == "l1" else CosineSum()
+        similarity: Similarity = SineDistance() if norm == "l1" else SquaredSineDistance()
         super().__init__(entities, relations, dim, dim, similarity)
 
-    def start(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """All angles alike likely."""
         with torch.no_grad():
             for table in (self.entities, self.relations):

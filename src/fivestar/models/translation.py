@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from fivestar.models.base import SMALL, Model
-from fivestar.models.distances import AbsoluteSum
-from fivestar.models.similarity import EuclideanDistance, Similarity, SquaredDistance
-from fivestar.models.similarity_wrappers import Biased
+from fivestar.models.distances import EuclideanDistance, L1Distance, SquaredDistance
+from fivestar.models.similarity import Biased, Similarity
 
 
 class TransE(Model):
@@ -25,10 +24,10 @@ class TransE(Model):
     def __init__(
         self, entities: int, relations: int, dim: int, *, norm: Literal["l1", "l2"] = "l1"
     ) -> None:
-        similarity = AbsoluteSum() if norm == "l1" else EuclideanDistance()
+        similarity = L1Distance() if norm == "l1" else EuclideanDistance()
         super().__init__(entities, relations, dim, dim, similarity)
 
-    def start(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """Uniform in ±6/√d, relations of length 1, as published."""
         bound = 6 / self.entities.shape[1] ** 0.5
         with torch.no_grad():
@@ -53,7 +52,7 @@ class MuRE(Model):
     def __init__(self, entities: int, relations: int, dim: int) -> None:
         super().__init__(entities, relations, dim + 2, 2 * dim, Biased(self.comparison()))
 
-    def start(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """Normal × 1e-3, R uniform in ±1, no biases, as published."""
         with torch.no_grad():
             self.entities.normal_(generator=generator).mul_(SMALL)
@@ -67,14 +66,14 @@ class MuRE(Model):
         stretch, shift = relation.chunk(2, dim=-1)
         return torch.cat([stretch * head[..., :-2] - shift, head[..., -1:]], dim=-1)
 
-    def candidate_part(self, table: Tensor) -> Tensor:
+    def candidate_columns(self, table: Tensor) -> Tensor:
         """[t | b_t]."""
         return table[:, :-1]
 
-    def head_sizes(self, head: Tensor) -> Tensor:
+    def head_squared_moduli(self, head: Tensor) -> Tensor:
         """Squares, without the biases."""
         return head[..., :-2].square()
 
-    def point_sizes(self, points: Tensor) -> Tensor:
+    def squared_moduli(self, points: Tensor) -> Tensor:
         """Squares, without the bias."""
         return points[..., :-1].square()

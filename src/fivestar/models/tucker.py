@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fivestar.models.base import Model
-from fivestar.models.layers import normalised, start_normal
+from fivestar.models.layers import init_xavier_normal_, normalised
 from fivestar.models.similarity import InnerProduct
 
 
@@ -39,17 +39,17 @@ class TuckER(Model):
         self.matrix_dropout = nn.Dropout(feature_dropout)
         self.moved_dropout = nn.Dropout(hidden_dropout)
 
-    def start(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """Normal tables, a uniform core."""
         for table in (self.entities, self.relations):
-            start_normal(table, generator)
+            init_xavier_normal_(table, generator)
         with torch.no_grad():
             self.core.uniform_(-1, 1, generator=generator)
 
     @property
-    def scratch(self) -> int:
+    def scratch_per_query(self) -> int:
         """The matrix of a relation, what dropout makes of it, and their gradients."""
-        return super().scratch + 8 * self.entities.shape[1] ** 2
+        return super().scratch_per_query + 8 * self.entities.shape[1] ** 2
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """The product hᵀ (W ×₂ r)."""

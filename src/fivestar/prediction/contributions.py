@@ -13,9 +13,9 @@ from fivestar.geometry.classification import Kind, classify
 from fivestar.geometry.fixed_points import multiplier
 from fivestar.models.base import Model
 from fivestar.models.conve import ConvE
+from fivestar.models.distances import EuclideanDistance
 from fivestar.models.fivestar import FiveStarE
-from fivestar.models.similarity import EuclideanDistance, Similarity
-from fivestar.models.similarity_wrappers import Biased
+from fivestar.models.similarity import Biased, Similarity
 from fivestar.prediction.paths import Asked
 from fivestar.runs.run import Run
 
@@ -90,7 +90,7 @@ def terms(model: Model, asked: Asked, dim: int) -> tuple[Tensor, float] | None:
     if len(query) != len(tail) or len(tail) % dim:
         return None  # MuRP, whose relation moves the tail as well
     each = _one_by_one(similarity, query, tail, dim)
-    total = similarity.rows(query[None], tail[None])[0]
+    total = similarity.score_pairs(query[None], tail[None])[0]
     # A model of someone else's may compare in a way that is no sum.
     return (each, biases) if torch.isclose(each.sum(), total, rtol=1e-5, atol=1e-5) else None
 
@@ -101,7 +101,7 @@ def _one_by_one(similarity: Similarity, query: Tensor, tail: Tensor, dim: int) -
     Rows are [real | imaginary], or more parts, each with a number a dimension.
     """
     parts = [row.view(-1, dim).T for row in (query, tail)]
-    each = similarity.rows(parts[0], parts[1])
+    each = similarity.score_pairs(parts[0], parts[1])
     if isinstance(similarity, EuclideanDistance):
         # ‖x‖ = Σ xᵢ²/‖x‖: the root is no sum, but the squares share it out.
         shares: Tensor = each.square() / -torch.linalg.vector_norm(each).clamp_min(1e-300)

@@ -14,14 +14,8 @@ from torch import Tensor, nn
 
 from fivestar.extras import needs
 from fivestar.models.base import Model
-from fivestar.models.distances import AbsoluteSum
-from fivestar.models.similarity import (
-    EuclideanDistance,
-    InnerProduct,
-    Similarity,
-    SquaredDistance,
-)
-from fivestar.models.similarity_wrappers import Biased
+from fivestar.models.distances import EuclideanDistance, L1Distance, SquaredDistance
+from fivestar.models.similarity import Biased, InnerProduct, Similarity
 
 Comparison = Callable[[Tensor, Tensor], Tensor]
 
@@ -35,7 +29,7 @@ def _distances(query: Tensor, candidates: Tensor, norm: float) -> Tensor:
 _PRODUCTS: dict[type[Similarity], Comparison] = {InnerProduct: lambda q, t: q @ t.T}
 _KERNELS: dict[type[Similarity], Comparison] = {
     **_PRODUCTS,
-    AbsoluteSum: lambda q, t: -_distances(q, t, 1.0),
+    L1Distance: lambda q, t: -_distances(q, t, 1.0),
     EuclideanDistance: lambda q, t: -_distances(q, t, 2.0),
     SquaredDistance: lambda q, t: -_distances(q, t, 2.0).square(),
 }
@@ -64,7 +58,7 @@ class Scorer(nn.Module):
         compare = self.comparisons.get(type(similarity))
         if compare is not None:
             return compare(query, candidates)
-        return similarity.rows(query[:, None], candidates[None])
+        return similarity.score_pairs(query[:, None], candidates[None])
 
 
 def torch_program(model: Model) -> torch.export.ExportedProgram:

@@ -19,16 +19,16 @@ import torch
 from torch import Tensor
 
 from fivestar.errors import ExportImpossible, SettingsError, UnknownName
-from fivestar.models.distances import AbsoluteSum, ModulusSum, SineSum
-from fivestar.models.hyperbolic import ShiftedBallDistance
-from fivestar.models.similarity import (
-    CosineSum,
+from fivestar.models.distances import (
     EuclideanDistance,
-    InnerProduct,
-    Similarity,
+    L1Distance,
+    ModulusDistance,
+    SineDistance,
     SquaredDistance,
+    SquaredSineDistance,
 )
-from fivestar.models.similarity_wrappers import Biased
+from fivestar.models.hyperbolic import ShiftedBallDistance
+from fivestar.models.similarity import Biased, InnerProduct, Similarity
 from fivestar.runs.run import Run
 
 Vectors = npt.NDArray[np.float32]
@@ -146,11 +146,11 @@ _FORMS: dict[type[Similarity], ProductForm] = {
     InnerProduct: ProductForm(_as_they_are, _as_they_are),
     SquaredDistance: ProductForm(_doubled, _with_lengths),
     EuclideanDistance: ProductForm(_doubled, _with_lengths, None),
-    CosineSum: ProductForm(_on_circles, _on_circles, 0.5),
+    SquaredSineDistance: ProductForm(_on_circles, _on_circles, 0.5),
 }
 _REASONS: dict[type[Similarity], str] = {
-    AbsoluteSum: "its distance is a sum of absolute differences (l1)",
-    ModulusSum: "its distance is a sum of moduli",
-    SineSum: "its distance is a sum of |sin|",
+    L1Distance: "its distance is a sum of absolute differences (l1)",
+    ModulusDistance: "its distance is a sum of moduli",
+    SineDistance: "its distance is a sum of |sin|",
     ShiftedBallDistance: "its distance is hyperbolic, and the relation moves the tail as well",
 }

@@ -45,11 +45,11 @@ def make_budget(model: Model, facts: int, training: TrainingSettings) -> Budget:
     fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model) * copies
     row = 0
     if training.objective in OVER_ALL:
-        row = _FLOAT * (2 * len(model.entities) + model.scratch)
+        row = _FLOAT * (2 * len(model.entities) + model.scratch_per_query)
         if not training.reciprocals:
             # All entities as moved by a relation, and the gradient by them.
-            fixed += _FLOAT * 2 * len(model.entities) * model.query_width
-            fixed += _FLOAT * TILE * model.scratch
+            fixed += _FLOAT * 2 * len(model.entities) * model.query_dim
+            fixed += _FLOAT * TILE * model.scratch_per_query
     rest = bytes_of(training.memory) - fixed
     if rest < row + pair:
         raise SettingsError(
@@ -71,5 +71,5 @@ def _pair(model: Model, training: TrainingSettings) -> tuple[int, int]:
     drawn = 1 + training.negatives
     most = _DRAWN // (drawn * width)
     if training.reciprocals:
-        return _FLOAT * (drawn * _DRAWN_COPIES * width + model.scratch), max(2, most)
-    return _FLOAT * drawn * model.scratch, max(2, most // 2)
+        return _FLOAT * (drawn * _DRAWN_COPIES * width + model.scratch_per_query), max(2, most)
+    return _FLOAT * drawn * model.scratch_per_query, max(2, most // 2)

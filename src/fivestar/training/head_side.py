@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from fivestar.models.base import Model
-from fivestar.models.similarity import TILE, Similarity
-from fivestar.models.similarity_wrappers import Swapped
+from fivestar.models.similarity import TILE, Similarity, Transposed
 from fivestar.training.objectives import Loss, Whole, Workspace
 from fivestar.training.queries import Batch
 
@@ -34,7 +33,7 @@ class HeadSide:
     ) -> None:
         self.model = model
         self.loss = loss
-        self.similarity = Swapped(similarity)
+        self.similarity = Transposed(similarity)
         self.workspace = workspace
         self.pairs_at_once = pairs_at_once
 
@@ -44,24 +43,26 @@ class HeadSide:
         number = int(batch.relations[0]) - len(model.relations)
         moved = self._moved(number)
         moved_gradient = torch.zeros_like(moved)
-        given = model.candidate_part(model.entities.detach())[batch.heads]
+        given = model.candidate_columns(model.entities.detach())[batch.heads]
         counts = batch.counts.to(moved.dtype)
         shares = self.loss.objective.shares(counts, whole, self.loss.label_smoothing)
         value, slope = self.loss.objective.partition(
             given, shares.row, moved, self.similarity, self.workspace, moved_gradient
         )
         if self.loss.label_smoothing:
-            more, more_slope = self.similarity.sum_of_all(
+            more, more_slope = self.similarity.sum_all_with_grad(
                 given, shares.uniform, moved, moved_gradient
             )
             value, slope = value + more, slope.add_(more_slope)
         for some in self._pairs(batch):
             rows, heads = batch.rows[some], batch.tails[some]
-            score, by_given, by_moved = self.similarity.pairs(given[rows], moved[heads])
+            score, by_given, by_moved = self.similarity.sum_pairs_with_grad(
+                given[rows], moved[heads]
+            )
             value = value + shares.pair * score
             slope.index_add_(0, rows, by_given, alpha=shares.pair)
             moved_gradient.index_add_(0, heads, by_moved, alpha=shares.pair)
-        model.candidate_part(entities).index_add_(0, batch.heads, slope)
+        model.candidate_columns(entities).index_add_(0, batch.heads, slope)
         self._add_by_moved(number, moved_gradient, entities, relations)
         if self.loss.regularizer is not None and self.loss.reg:
             for some in self._pairs(batch):
@@ -111,7 +112,7 @@ class HeadSide:
         model, regularizer = self.model, self.loss.regularizer
         assert regularizer is not None  # noqa: S101  (asked for by the caller)
         head = model.entities.detach()[heads].requires_grad_()
-        tail = model.candidate_part(model.entities.detach())[tails].requires_grad_()
+        tail = model.candidate_columns(model.entities.detach())[tails].requires_grad_()
         row = model.relations.detach()[relation].requires_grad_()
         rows = row.expand(len(head), -1)
         sizes = regularizer.query(model, head, rows, model.transform(head, rows)).sum()
@@ -120,7 +121,7 @@ class HeadSide:
             penalty, (head, row, tail), allow_unused=True
         )
         entities.index_add_(0, heads, by_head)
-        model.candidate_part(entities).index_add_(0, tails, by_tail)
+        model.candidate_columns(entities).index_add_(0, tails, by_tail)
         if by_row is not None:
             relations[relation] += by_row
         return penalty.detach()

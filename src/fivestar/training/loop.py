@@ -82,7 +82,7 @@ class Trainer:
         graph, training = self.graph, self.training
         self.facts = facts
         self.model = build_model(graph, self.settings).to(self.device)
-        self.model.start(torch.Generator(self.device).manual_seed(training.seed))
+        self.model.reset_parameters(torch.Generator(self.device).manual_seed(training.seed))
         self.updates = Updates(self.model, training)
         self.budget = make_budget(self.model, 2 * len(graph.facts), training)
         self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
@@ -288,7 +288,7 @@ class Trainer:
         drawn = (
             training.candidates or training.relation_weight or training.objective not in OBJECTIVES
         )
-        if not drawn and not self.model.is_random:
+        if not drawn and not self.model.is_stochastic:
             yield
             return
         devices = [self.device] if self.device.type == "cuda" else []

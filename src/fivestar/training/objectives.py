@@ -82,7 +82,7 @@ def log_partition(
     share_of_drawn = share * drawn.each
     for where, powers in tiles:
         some = share_of_drawn if where.start < drawn.size else share
-        similarity.add_candidate_gradient(query, some, table[where], powers, table_gradient[where])
+        similarity.add_candidate_grad(query, some, table[where], powers, table_gradient[where])
     value = weight @ (reference + total.log2()) / _LOG2E
     return value, query_gradient.mul_(share[:, None])
 
@@ -119,8 +119,8 @@ def _powers(
             scores.sub_(reference[:, None])
         scores.exp2_()
         total += scores.sum(dim=1)
-        similarity.prepare(query, candidates, scores)
-        similarity.add_query_gradient(query, candidates, scores, query_gradient)
+        similarity.prepare_score_grad(query, candidates, scores)
+        similarity.add_query_grad(query, candidates, scores, query_gradient)
         if where.stop == drawn.size:
             total *= drawn.each
             query_gradient *= drawn.each
@@ -143,9 +143,9 @@ def log_odds(
         similarity.forward(query, candidates, scores)
         value += weight @ torch.nn.functional.softplus(scores).sum(dim=1)
         scores.sigmoid_()
-        similarity.prepare(query, candidates, scores)
-        similarity.add_query_gradient(query, candidates, scores, query_gradient)
-        similarity.add_candidate_gradient(query, weight, candidates, scores, table_gradient[where])
+        similarity.prepare_score_grad(query, candidates, scores)
+        similarity.add_query_grad(query, candidates, scores, query_gradient)
+        similarity.add_candidate_grad(query, weight, candidates, scores, table_gradient[where])
     return value, query_gradient.mul_(weight[:, None])
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from fivestar.errors import SettingsError
-from fivestar.models.similarity import InnerProduct, RoundedInnerProduct, Similarity
+from fivestar.models.similarity import Bfloat16InnerProduct, InnerProduct, Similarity
 
 
 def similarity_at(precision: str, similarity: Similarity, device: torch.device) -> Similarity:
@@ -24,7 +24,7 @@ def similarity_at(precision: str, similarity: Similarity, device: torch.device) 
             "bf16 has too few digits for the difference of close points; "
             "use precision float32 with a distance score"
         )
-    return RoundedInnerProduct()
+    return Bfloat16InnerProduct()
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def check_batch_norm(model: Model, settings: Settings, rows: int, facts: int) ->
         facts: how many facts are trained on.
     """
     name, training = settings.model.name, settings.training
-    if not model.couples_rows:
+    if not model.uses_batch_norm:
         return
     if not training.reciprocals:
         raise SettingsError(

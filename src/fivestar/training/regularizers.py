@@ -53,12 +53,16 @@ class Regularizer:
 
     def query(self, model: Model, head: Tensor, relation: Tensor, query: Tensor) -> Tensor:
         """The penalty (B,) of queries."""
-        done = model.relation_sizes(relation) if self.of == "relation" else model.point_sizes(query)
-        return self.size(model.head_sizes(head)).sum(dim=1) + self.size(done).sum(dim=1)
+        done = (
+            model.relation_squared_moduli(relation)
+            if self.of == "relation"
+            else model.squared_moduli(query)
+        )
+        return self.size(model.head_squared_moduli(head)).sum(dim=1) + self.size(done).sum(dim=1)
 
     def tail(self, model: Model, tail: Tensor) -> Tensor:
         """The penalty of all tails together."""
-        return self.size(model.point_sizes(tail)).sum()
+        return self.size(model.squared_moduli(tail)).sum()
 
 
 REGULARIZERS: dict[str, Regularizer | None] = {

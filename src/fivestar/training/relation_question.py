@@ -55,9 +55,11 @@ def _add(
     head = entities.index_select(0, heads).requires_grad_()
     relation = relations.index_select(0, true).requires_grad_()
     others = relations[drawn].requires_grad_()
-    tail = model.candidate_part(entities).index_select(0, tails).requires_grad_()
-    score = model.similarity.rows(model.transform(head, relation), tail)
-    scores = model.similarity.rows(model.transform_by_each(head, others), tail[:, None])  # (T, K)
+    tail = model.candidate_columns(entities).index_select(0, tails).requires_grad_()
+    score = model.similarity.score_pairs(model.transform(head, relation), tail)
+    scores = model.similarity.score_pairs(
+        model.transform_pairwise(head, others), tail[:, None]
+    )  # (T, K)
     # Where the true relation was drawn as well, it does not count twice.
     is_other = drawn != true[:, None]
     each = (len(relations) - 1) / is_other.sum(dim=1, keepdim=True).clamp(min=1)
@@ -65,7 +67,7 @@ def _add(
     partition = torch.cat([score[:, None], scores], dim=1).logsumexp(dim=1)
     value = share * (partition - score).sum()
     torch.autograd.backward([value])
-    into, candidates = gradient_of(model.entities), model.candidate_part
+    into, candidates = gradient_of(model.entities), model.candidate_columns
     into.index_add_(0, heads, gradient_of(head))
     candidates(into).index_add_(0, tails, gradient_of(tail))
     for ids, rows in ((true, relation), (drawn, others)):

@@ -31,8 +31,8 @@ class RiemannianSGD(torch.optim.Optimizer):
         model = self.model
         tables = (model.entities, model.relations)
         gradients = [gradient_of(table) for table in tables]
-        balls = model.on_balls(model.entities, model.relations)
-        slopes = model.on_balls(*gradients)
+        balls = model.manifold_parameters(model.entities, model.relations)
+        slopes = model.manifold_parameters(*gradients)
         reached = [_walked(point, slope, lr) for point, slope in zip(balls, slopes, strict=True)]
         for table, gradient in zip(tables, gradients, strict=True):
             table.sub_(gradient, alpha=lr)
@@ -48,5 +48,5 @@ def _walked(point: Tensor, slope: Tensor, lr: float) -> Tensor:
 @torch.no_grad()
 def bring_back(model: Model) -> None:
     """Points that an update in straight lines has moved out of a ball come back inside."""
-    for point in model.on_balls(model.entities, model.relations):
+    for point in model.manifold_parameters(model.entities, model.relations):
         point.copy_(inside(point))

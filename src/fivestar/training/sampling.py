@@ -137,7 +137,7 @@ class SampledStep:
             gradient_of(parameter).zero_()
         triples = len(batch.tails)
         add = self._add_heads if asks_for_heads(self.model, batch) else self._add_tails
-        at_once = triples if self.model.couples_rows else self.triples_at_once
+        at_once = triples if self.model.uses_batch_norm else self.triples_at_once
         total = self.model.entities.new_zeros(())
         for first in range(0, triples, at_once):
             some = slice(first, first + at_once)
@@ -180,10 +180,10 @@ class SampledStep:
         number = relations[:, None].expand_as(columns) - len(model.relations)
         head = model.entities.detach()[columns].requires_grad_()
         relation = model.relations.detach()[number].requires_grad_()
-        tail = model.candidate_part(model.entities.detach())[given].requires_grad_()
+        tail = model.candidate_columns(model.entities.detach())[given].requires_grad_()
         query = model.transform(head.flatten(0, 1), relation.flatten(0, 1))
         query = query.unflatten(0, head.shape[:2])  # type: ignore[no-untyped-call]
-        scores = model.similarity.rows(query, tail[:, None])
+        scores = model.similarity.score_pairs(query, tail[:, None])
         value = self.loss(scores[:, 0], scores[:, 1:]) @ self._shares(relations, triples)
         if self.regularizer is not None:
             sizes = self.regularizer.query(model, head[:, 0], relation[:, 0], query[:, 0]).sum()
@@ -195,7 +195,7 @@ class SampledStep:
             (number, relation, gradient_of(model.relations)),
         ):
             into.index_add_(0, ids.reshape(-1), gradient_of(leaf).flatten(0, 1))
-        model.candidate_part(entities).index_add_(0, given, gradient_of(tail))
+        model.candidate_columns(entities).index_add_(0, given, gradient_of(tail))
         return value.detach()
 
     def _shares(self, relations: Tensor, triples: int) -> Tensor:
@@ -212,14 +212,14 @@ class SampledStep:
         """The loss of some queries with the true tail and the drawn ones, its gradient by them."""
         model = self.model
         query = query.requires_grad_()
-        table = model.candidate_part(model.entities.detach())
+        table = model.candidate_columns(model.entities.detach())
         candidates = table[columns].requires_grad_()
-        scores = model.similarity.rows(query[:, None], candidates)
+        scores = model.similarity.score_pairs(query[:, None], candidates)
         value = self.loss(scores[:, 0], scores[:, 1:]) @ share
         if self.regularizer is not None:
             penalty = self.regularizer.tail(model, candidates[:, 0])
             value = value + penalty * (self.reg / triples)
         by_query, by_candidates = torch.autograd.grad(value, (query, candidates))
-        into = model.candidate_part(gradient_of(model.entities))
+        into = model.candidate_columns(gradient_of(model.entities))
         into.index_add_(0, columns.reshape(-1), by_candidates.flatten(0, 1))
         return value.detach(), by_query

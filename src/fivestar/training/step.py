@@ -92,7 +92,7 @@ class Step:
     def _candidates(self) -> tuple[Tensor, Tensor]:
         """The table that queries are compared with, and where its gradient goes."""
         entities = self.model.entities
-        part = self.model.candidate_part
+        part = self.model.candidate_columns
         return part(entities.detach()), part(gradient_of(entities))
 
     def _over_all_candidates(self, query: Tensor, shares: Shares) -> tuple[Tensor, Tensor]:
@@ -111,7 +111,7 @@ class Step:
             )
             into.index_add_(0, entities, slopes)
         if self.loss.label_smoothing:
-            more, more_slope = self.similarity.sum_of_all(query, shares.uniform, table, into)
+            more, more_slope = self.similarity.sum_all_with_grad(query, shares.uniform, table, into)
             value, slope = value + more, slope.add_(more_slope)
         return value, slope
 
@@ -125,7 +125,9 @@ class Step:
             some = slice(first, first + self.pairs_at_once)
             rows, tails = batch.rows[some], batch.tails[some]
             tail = table.index_select(0, tails)
-            value, by_query, by_tail = self.similarity.pairs(query.index_select(0, rows), tail)
+            value, by_query, by_tail = self.similarity.sum_pairs_with_grad(
+                query.index_select(0, rows), tail
+            )
             slope.index_add_(0, rows, by_query, alpha=shares.pair)
             values.append(shares.pair * value)
             if self.loss.regularizer is None or not self.loss.reg:

@@ -92,7 +92,7 @@ def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimize
         case "sgd":
             return torch.optim.SGD(tables, lr=training.lr, fused=True)
         case "riemannian-sgd":
-            if not model.on_balls(model.entities, model.relations):
+            if not model.manifold_parameters(model.entities, model.relations):
                 raise SettingsError(
                     "riemannian-sgd moves points of a ball, and this model has none; use sgd"
                 )
