@@ -15,7 +15,7 @@ from typing import Any
 
 import fivestar
 from fivestar.experiments.recipes import recipe
-from fivestar.file_lock import alone
+from fivestar.files import file_lock
 from fivestar.runs.learned import learned_settings
 from fivestar.runs.provenance import provenance
 from fivestar.runs.settings import ModelSettings
@@ -65,7 +65,7 @@ def main() -> None:
         "seed": settings.training.seed,
         "curve": curve,
     }
-    with alone(given.out.with_name(f".{given.out.name}.lock")), given.out.open("a") as file:
+    with file_lock(given.out.with_name(f".{given.out.name}.lock")), given.out.open("a") as file:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 

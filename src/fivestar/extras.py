@@ -1,4 +1,4 @@
-"""Libraries that only some users need: loaded when used, and asked for politely."""
+"""Optional dependencies, imported when they are used."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from typing import Any
 from fivestar.errors import MissingExtra
 
 
-def needs(module: str, extra: str, purpose: str) -> Any:
-    """A module of an extra, or an error that says how to install it.
+def require(module: str, extra: str, purpose: str) -> Any:
+    """Import a module of an optional dependency.
 
-    >>> needs("matploblib", "plots", "a picture")
+    Args:
+        module: the name of the module.
+        extra: the extra of this package that installs it.
+        purpose: what needs it; the subject of the error message.
+
+    Returns:
+        The module.
+
+    Raises:
+        MissingExtra: if it is not installed. The message says how to install it.
+
+    >>> require("matploblib", "plots", "a plot")
     Traceback (most recent call last):
-    fivestar.errors.MissingExtra: a picture needs matploblib: pip install 'fivestar-kge[plots]'
+    fivestar.errors.MissingExtra: a plot needs matploblib: pip install 'fivestar-kge[plots]'
     """
     try:
         return import_module(module)

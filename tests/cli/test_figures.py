@@ -11,7 +11,7 @@ from fivestar.cli.main import app
 from fivestar.cli.reproduce_figures import FIGURES as COMMANDS
 from fivestar.errors import OutputError, SettingsError
 from fivestar.experiments.figures import _TYPES, FIGURES
-from fivestar.file_lock import alone
+from fivestar.files import file_lock
 from fivestar.graph.writing import write_graph
 
 RELATIONS = ("_has_part", "_part_of", "_hypernym", "_hyponym", "_derivationally_related_form")
@@ -60,7 +60,7 @@ def test_it_can_be_stopped_and_is_not_trained_twice_at_once(place):
     assert "the same command goes on" in stopped.stderr
     assert not (place / "a.svg").exists()
     (folder,) = (path for path in (place / "runs" / "wn18").iterdir() if path.is_dir())
-    with alone(folder.with_name(f".{folder.name}.lock")):
+    with file_lock(folder.with_name(f".{folder.name}.lock")):
         assert "another process" in str(run(*command).exception)
         assert isinstance(run(*command).exception, OutputError)
     assert run(*command).exit_code == 0

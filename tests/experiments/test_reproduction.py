@@ -13,7 +13,7 @@ from fivestar.errors import Paused
 from fivestar.experiments.ledger import read_ledger
 from fivestar.experiments.reproduction import Job, jobs_of, reproduce
 from fivestar.experiments.tables import published_table
-from fivestar.file_lock import if_free
+from fivestar.files import try_file_lock
 from fivestar.graph.writing import write_graph
 from fivestar.runs.settings import make_settings
 
@@ -125,7 +125,7 @@ def test_the_time_ends_within_a_training(tmp_path, monkeypatch):
 def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):
     place = job().folder(tmp_path / "runs")
     place.parent.mkdir(parents=True)
-    with if_free(place.with_name(f".{place.name}.lock")) as mine:
+    with try_file_lock(place.with_name(f".{place.name}.lock")) as mine:
         assert mine
         outcome = reproduced([job(), job(seed=1)], tmp_path)
     assert [len(outcome.left), len(outcome.done)] == [1, 1]

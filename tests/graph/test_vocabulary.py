@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fivestar.errors import AmbiguousName, GraphError, UnknownName
 from fivestar.graph.vocabulary import Vocabulary
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 NAMES = st.lists(st.text(min_size=1).filter(lambda s: s.isprintable()), unique=True, min_size=1)
 
@@ -51,7 +51,7 @@ def test_as_many_labels_as_names():
 
 
 def test_nearest_is_quick_to_drop_what_is_much_longer():
-    assert nearest("Paris", ["Paris" * 10, "Pari"]) == ["Pari"]
+    assert closest_names("Paris", ["Paris" * 10, "Pari"]) == ["Pari"]
 
 
 def test_many_at_once():

@@ -504,7 +504,7 @@ def test_a_damaged_checkpoint_is_refused(graph, tmp_path):
 
 def test_a_full_disk_stops_with_the_last_checkpoint_intact(graph, tmp_path, monkeypatch):
     folder = tmp_path / "run"
-    real, count = fivestar.graph.folders.os.fsync, 0
+    real, count = fivestar.files.os.fsync, 0
 
     def fill_up(line):
         nonlocal count
@@ -515,7 +515,7 @@ def test_a_full_disk_stops_with_the_last_checkpoint_intact(graph, tmp_path, monk
             raise OSError(28, "No space left on device")
         real(number)
 
-    monkeypatch.setattr("fivestar.graph.folders.os.fsync", fsync)
+    monkeypatch.setattr("fivestar.files.os.fsync", fsync)
     with pytest.raises(OutputError, match="No space left on device; what was written before"):
         fivestar.train(graph, SMALL, folder, fill_up)
     monkeypatch.undo()

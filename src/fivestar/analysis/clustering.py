@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fivestar.errors import SettingsError
-from fivestar.extras import needs
+from fivestar.extras import require
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import Run
 
@@ -127,7 +127,7 @@ def entity_map(
             raise SettingsError("a map needs a model with at least two numbers an entity")
         flat: npt.NDArray[np.float64] = (rows @ axes[:2].T).numpy()
         return flat
-    manifold = needs("sklearn.manifold", "plots", "a t-SNE map")
+    manifold = require("sklearn.manifold", "plots", "a t-SNE map")
     perplexity = min(30.0, (len(rows) - 1) / 3)
     tsne = manifold.TSNE(init="pca", perplexity=perplexity, random_state=seed)
     placed: npt.NDArray[np.float64] = tsne.fit_transform(rows.numpy()).astype(np.float64)

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 from fivestar.cli.terminal import out, reading_progress
 from fivestar.errors import SourceNotFound
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 app = typer.Typer(
     help="List the published graphs, or fetch some of them.",
@@ -84,7 +84,7 @@ def get(
     chosen = []
     for name in wanted:
         if (found := find_dataset(name)) is None:
-            near = nearest(name, datasets())
+            near = closest_names(name, datasets())
             hint = f"did you mean {' or '.join(near)}?" if near else ", ".join(datasets())
             raise SourceNotFound(f"no published graph {name!r}; {hint}")
         chosen.append(found)

@@ -177,13 +177,13 @@ def results(
 ) -> None:
     """Make the page of results from the ledger and nothing else."""
     from fivestar.experiments.results import results_page  # noqa: PLC0415  (slow to import)
-    from fivestar.graph.folders import replace_file  # noqa: PLC0415
+    from fivestar.files import write_atomic  # noqa: PLC0415
 
     page = results_page(ledger_file(ledger))
     if out is None:
         typer.echo(page, nl=False)
     else:
-        replace_file(out, page.encode())
+        write_atomic(out, page.encode())
 
 
 def record(

@@ -46,10 +46,10 @@ def serve(  # noqa: PLR0913
 
     By default only this machine can ask. Stop it with Ctrl-C.
     """
-    from fivestar.extras import needs  # noqa: PLC0415
+    from fivestar.extras import require  # noqa: PLC0415
 
     for module in ("fastapi", "uvicorn"):
-        needs(module, "serve", "fivestar serve")
+        require(module, "serve", "fivestar serve")
     from fivestar.server.routes.page import MISSING, is_built  # noqa: PLC0415  (slow to import)
     from fivestar.server.running import run_server  # noqa: PLC0415
     from fivestar.server.settings import Limits, ServerSettings  # noqa: PLC0415

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fivestar.errors import DamagedLedger
 from fivestar.evaluation.report import Evaluation
-from fivestar.graph.folders import replace_file
+from fivestar.files import write_atomic
 from fivestar.graph.triples import Triples
 
 FOLDER = "ranks"
@@ -46,7 +46,7 @@ def save_ranks(found: Evaluation, key: tuple[str, str, int], folder: Path) -> st
         questions=np.array(_digest(found.triples)),
     )
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-    replace_file(folder / FOLDER / name, packed.getvalue())
+    write_atomic(folder / FOLDER / name, packed.getvalue())
     return name
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from fivestar.errors import DamagedLedger, OutputError, SettingsError
 from fivestar.evaluation.report import evaluate
 from fivestar.experiments.kept_ranks import save_ranks
-from fivestar.file_lock import alone
+from fivestar.files import file_lock
 from fivestar.runs.defaults import baseline, with_saved_model
 from fivestar.runs.learned import learned_settings
 from fivestar.runs.provenance import provenance
@@ -164,7 +164,7 @@ def record(
     if not len(run.graph.valid) or not len(run.graph.test):
         raise SettingsError(f"{run.graph.name} has no validation or no test triples to rank")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with alone(_lock_of(path)):
+    with file_lock(_lock_of(path)):
         old = recorded(path, run.graph.name, run.settings)
         if old is not None:
             return old, False
@@ -176,7 +176,7 @@ def record(
 def append(entry: Entry, path: Path) -> None:
     """Add a line, unless there is one of the same run."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with alone(_lock_of(path)):
+    with file_lock(_lock_of(path)):
         if any(old.key == entry.key for old in read_ledger(path)):
             raise DamagedLedger(f"{path}: has a line of this data, these settings and seed already")
         _append(entry, path)

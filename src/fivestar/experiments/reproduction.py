@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from fivestar.errors import Diverged, NonFiniteScore, OutputError, Paused
 from fivestar.experiments.ledger import Entry, record, recorded, settings_hash
 from fivestar.experiments.recipes import recipe
-from fivestar.file_lock import if_free
+from fivestar.files import try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import MANIFEST, Run, load_run
 from fivestar.runs.settings import Settings
@@ -166,7 +166,7 @@ def _concrete(job: Job, read: GraphReader) -> Job:
 def _alone_in(folder: Path) -> AbstractContextManager[bool]:
     """Held while a run is trained, so that two processes share the work and not a folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    return if_free(folder.with_name(f".{folder.name}.lock"))
+    return try_file_lock(folder.with_name(f".{folder.name}.lock"))
 
 
 def _trained(

@@ -8,7 +8,7 @@ from typing import Any
 
 from fivestar.experiments.ledger import FIGURES
 from fivestar.experiments.tables import Cell, FilledTable, OurRow, Printed
-from fivestar.graph.folders import replace_file
+from fivestar.files import write_atomic
 
 NO_RUN = "no run yet"
 _HEADS = ("MRR", "H@1", "H@3", "H@10")
@@ -21,7 +21,7 @@ def write_table(table: FilledTable, folder: Path) -> list[Path]:
     texts = {".md": as_markdown(table), ".tex": as_latex(table), ".json": as_json(table)}
     for suffix, text in texts.items():
         path = folder / f"{table.published.name}{suffix}"
-        replace_file(path, text.encode())
+        write_atomic(path, text.encode())
         written.append(path)
     return written
 

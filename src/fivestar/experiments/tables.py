@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 
 from fivestar.errors import SettingsError
 from fivestar.experiments.ledger import FIGURES, Entry
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 _FOLDER = Path(__file__).with_name("published")
 Printed = dict[str, float | None]
@@ -107,7 +107,7 @@ def table_names() -> list[str]:
 def published_table(name: str) -> PublishedTable:
     """A table as the paper prints it."""
     if name not in table_names():
-        near = nearest(name, table_names())
+        near = closest_names(name, table_names())
         known = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(table_names())}"
         raise SettingsError(f"no table {name!r}; {known}")
     values = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from fivestar.errors import SourceNotFound
 from fivestar.graph.datasets.entries import datasets, find_dataset
 from fivestar.graph.datasets.fetching import Progress, fetch
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 DEMO_NAME = "demo"
 DEMO_FOLDER = Path(__file__).with_name("demo")
@@ -41,7 +41,7 @@ def locate(source: str | os.PathLike[str], progress: Progress | None = None) -> 
     if text == DEMO_NAME:
         return DEMO_FOLDER
     known = available()
-    near = nearest(text, known)
+    near = closest_names(text, known)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _choices(known)
     raise SourceNotFound(f"no file, folder or graph named {text!r}; {hint}")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fivestar.errors import BadSource, OutputError
+from fivestar.files import atomic_file
 from fivestar.graph.catalog import locate
-from fivestar.graph.folders import replacement
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.readers import reader_for
 from fivestar.graph.readers.base import ReadOptions
@@ -102,7 +102,7 @@ def _streamed(path: Path, place: Path, splits: SplitChoice, options: ReadOptions
     tally = tally_for(path, "")
     counts: Counter[str] = Counter()
     pieces = reader_for(path, options.format).read(path, options, tally)
-    with replacement(place) as draft, open_sink(place, draft, choices) as sink:
+    with atomic_file(place) as draft, open_sink(place, draft, choices) as sink:
         for piece in pieces:
             if piece.split != "train" and splits == "keep" and not told:
                 raise untold_splits(place, ("train", piece.split))

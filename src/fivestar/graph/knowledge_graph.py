@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fivestar.errors import GraphError, SettingsError
-from fivestar.extras import needs
+from fivestar.extras import require
 from fivestar.graph.arrow import to_arrow
 from fivestar.graph.report import ReadReport
 from fivestar.graph.triples import Ids, Triples
 from fivestar.graph.vocabulary import Vocabulary
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 SPLITS = ("train", "valid", "test")
 _SPLIT_TYPE = pa.dictionary(pa.int8(), pa.string())
@@ -136,7 +136,7 @@ class KnowledgeGraph:
         try:
             return self.splits[name]
         except KeyError:
-            near = nearest(name, SPLITS) or list(SPLITS)
+            near = closest_names(name, SPLITS) or list(SPLITS)
             raise SettingsError(f"no split {name!r}; did you mean {' or '.join(near)}?") from None
 
     def translated(self, triples: Triples, into: KnowledgeGraph) -> Triples:
@@ -168,7 +168,7 @@ class KnowledgeGraph:
 
     def to_pandas(self) -> Any:
         """The same as a DataFrame."""
-        needs("pandas", "pandas", "a DataFrame")
+        require("pandas", "pandas", "a DataFrame")
         return self.to_arrow().to_pandas()
 
     def to_networkx(self) -> Any:
@@ -177,7 +177,7 @@ class KnowledgeGraph:
         Nodes have their label and types as attributes, where they have some. A fact of several
         splits is one edge, of the first of them.
         """
-        networkx = needs("networkx", "networkx", "a MultiDiGraph")
+        networkx = require("networkx", "networkx", "a MultiDiGraph")
         graph = networkx.MultiDiGraph(name=self.name)
         labels = None if self.entities.labels is None else self.entities.labels.to_pylist()
         for number, name in enumerate(self.entities):

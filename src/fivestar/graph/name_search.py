@@ -1,9 +1,13 @@
-"""Finding things while a name is being typed: by its beginning, by a word in it, or nearly so."""
+"""Search-as-you-type over names and labels: by prefix, by word prefix, then by similarity.
+
+Similar names are found by rapidfuzz, which compares the text with all names: 13 ms for 40,000
+names and 0.16 s for a million. An index of trigrams answers in 1 and 20 ms, but takes 0.4 and 17 s
+to build.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from functools import cached_property
 
 import numpy as np
@@ -12,27 +16,39 @@ import numpy.typing as npt
 from fivestar.graph.vocabulary import Vocabulary
 
 Ids = npt.NDArray[np.int64]
-# Matches of a beginning that are put in order, at most: one letter begins very many names.
-_MOST_MATCHES = 5000
-# The share of trigrams (Dice) that names nearly alike have in common.
-_ALIKE = 0.45
-# Characters of a name that are looked at; the rest tells nothing to somebody who types.
-_LONGEST = 200
+# Maximum number of prefix matches that are ranked: very many names begin with the same letter.
+_MAX_MATCHES = 5000
+# Similarity (in percent) from which a name is a match.
+_MIN_SIMILARITY = 78
+# Names are compared by their first characters only.
+_MAX_LENGTH = 200
 
 
 class NameSearch:
-    """Finds names and labels in upper or lower case; what is prepared for it is kept.
+    """Search the names and labels of a vocabulary, ignoring case.
 
-    Those that begin with the text come first, then those with a word that does, then those spelled
-    alike. Within each, `importance` (the number of facts, say) decides.
+    Matches of a prefix come first, then those where a later word begins with the text, then
+    similarly spelled ones. Within the first two, more important entities come first.
+
+    Args:
+        vocabulary: the names and labels to search.
+        importance: for each id a number, for example the number of its facts.
     """
 
     def __init__(self, vocabulary: Vocabulary, importance: npt.NDArray[np.integer]) -> None:
         self.vocabulary = vocabulary
         self.importance = importance
 
-    def find(self, text: str, most: int = 10) -> list[int]:
-        """The ids that are meant, best first; of no text at all, the most important ones.
+    def find(self, text: str, limit: int = 10) -> list[int]:
+        """Return the ids that match a text.
+
+        Args:
+            text: the beginning of a name, of a word in it, or a misspelled name. For an empty text
+                the most important ids are returned.
+            limit: the maximum number of ids.
+
+        Returns:
+            At most `limit` distinct ids, the best match first.
 
         >>> names = Vocabulary("entity", ["New York", "York", "Old Yorkshire", "Cork"])
         >>> NameSearch(names, np.array([9, 5, 1, 1])).find("york")
@@ -40,84 +56,71 @@ class NameSearch:
         >>> NameSearch(names, np.array([9, 5, 1, 1])).find("Yorrk")
         [1]
         """
-        wanted = _folded(text.strip())
-        if not wanted:
-            best: list[int] = self._by_importance[:most].tolist()
-            return best
-        found = self._beginning(wanted, most)
-        if len(found) < most:
-            found += [number for number in self._alike(wanted, most) if number not in found]
-        return found[:most]
+        query = _folded(text.strip())
+        if not query:
+            most_important: list[int] = self._by_importance[:limit].tolist()
+            return most_important
+        ids = self._prefix_matches(query, limit)
+        if len(ids) < limit:
+            ids += [number for number in self._similar(query, limit) if number not in ids]
+        return ids[:limit]
 
     @cached_property
     def _by_importance(self) -> Ids:
         return np.argsort(-np.asarray(self.importance), kind="stable")
 
     @cached_property
-    def _texts(self) -> list[tuple[str, int]]:
-        """Every name and label in lower case, with its id."""
-        numbers = range(len(self.vocabulary))
+    def _texts(self) -> tuple[list[str], list[int]]:
+        """All distinct case-folded names and labels, and their ids."""
+        ids = range(len(self.vocabulary))
         names = [_folded(name) for name in self.vocabulary]
-        labels = [_folded(label) for label in self.vocabulary.labels_of(numbers)]
-        both = [*zip(names, numbers, strict=True), *zip(labels, numbers, strict=True)]
-        return list(dict.fromkeys(both))
+        labels = [_folded(label) for label in self.vocabulary.labels_of(ids)]
+        pairs = dict.fromkeys([*zip(names, ids, strict=True), *zip(labels, ids, strict=True)])
+        return [text for text, _ in pairs], [number for _, number in pairs]
 
     @cached_property
-    def _from_each_word(self) -> list[tuple[str, bool, int]]:
-        """What each text is from each of its words on, in order; whether a word stands before."""
-        rests = []
-        for text, number in self._texts:
-            rests.append((text, False, number))
-            rests += [(text[at:], True, number) for at in _word_starts(text)]
-        rests.sort()
-        return rests
+    def _suffixes(self) -> list[tuple[str, bool, int]]:
+        """Every text from each of its words on, sorted: (suffix, is a later word, id)."""
+        suffixes = []
+        for text, number in zip(*self._texts, strict=True):
+            suffixes.append((text, False, number))
+            suffixes += [(text[start:], True, number) for start in _later_word_starts(text)]
+        suffixes.sort()
+        return suffixes
 
-    def _beginning(self, text: str, most: int) -> list[int]:
-        rests = self._from_each_word
+    def _prefix_matches(self, query: str, limit: int) -> list[int]:
+        suffixes = self._suffixes
         best: dict[int, tuple[bool, bool, int, int]] = {}
-        for place in range(bisect_left(rests, (text,)), len(rests)):
-            rest, inside, number = rests[place]
-            if not rest.startswith(text) or len(best) >= _MOST_MATCHES:
+        for index in range(bisect_left(suffixes, (query,)), len(suffixes)):
+            suffix, is_later_word, number = suffixes[index]
+            if not suffix.startswith(query) or len(best) >= _MAX_MATCHES:
                 break
-            order = (inside, rest != text, -int(self.importance[number]), len(rest))
-            best[number] = min(order, best.get(number, order))
-        return sorted(best, key=best.__getitem__)[:most]
+            key = (is_later_word, suffix != query, -int(self.importance[number]), len(suffix))
+            best[number] = min(key, best.get(number, key))
+        return sorted(best, key=best.__getitem__)[:limit]
 
-    @cached_property
-    def _trigrams(self) -> tuple[dict[str, Ids], Ids]:
-        """Where in `_texts` each trigram occurs, and how many each text has."""
-        places: dict[str, list[int]] = defaultdict(list)
-        sizes = np.zeros(len(self._texts), np.int64)
-        for place, (text, _) in enumerate(self._texts):
-            own = _trigrams(text)
-            sizes[place] = len(own)
-            for trigram in own:
-                places[trigram].append(place)
-        return {trigram: np.array(found) for trigram, found in places.items()}, sizes
+    def _similar(self, query: str, limit: int) -> list[int]:
+        from rapidfuzz import fuzz, process  # noqa: PLC0415  (30 ms to import)
 
-    def _alike(self, text: str, most: int) -> list[int]:
-        places, sizes = self._trigrams
-        own = _trigrams(text)
-        held = [places[trigram] for trigram in own if trigram in places]
-        if not held:
-            return []
-        where, common = np.unique(np.concatenate(held), return_counts=True)
-        share = 2 * common / (len(own) + sizes[where])
-        near = share >= _ALIKE
-        order = np.argsort(-share[near], kind="stable")
-        numbers = (self._texts[place][1] for place in where[near][order].tolist())
-        return list(dict.fromkeys(numbers))[:most]
+        texts, ids = self._texts
+        matches = process.extract(
+            query,
+            texts,
+            scorer=fuzz.ratio,
+            limit=2 * limit,  # a name and its label may both match
+            score_cutoff=_MIN_SIMILARITY,
+        )
+        return list(dict.fromkeys(ids[index] for _, _, index in matches))[:limit]
 
 
 def _folded(text: str) -> str:
-    return text[:_LONGEST].casefold()
+    return text[:_MAX_LENGTH].casefold()
 
 
-def _word_starts(text: str) -> list[int]:
-    """Where words begin, the first left out; underscores and other signs part words, too."""
-    return [at for at in range(1, len(text)) if text[at].isalnum() and not text[at - 1].isalnum()]
-
-
-def _trigrams(text: str) -> set[str]:
-    padded = f"  {text} "
-    return {padded[at : at + 3] for at in range(len(padded) - 2)}
+def _later_word_starts(text: str) -> list[int]:
+    """Return where words begin, except the first; underscores and other signs separate words."""
+    return [
+        start
+        for start in range(1, len(text))
+        if text[start].isalnum() and not text[start - 1].isalnum()
+    ]

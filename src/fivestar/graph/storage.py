@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fivestar.errors import DamagedGraph
+from fivestar.files import atomic_folder, sync_file
 from fivestar.graph.arrow import from_arrow, to_arrow
-from fivestar.graph.folders import new_folder, write_synced
 from fivestar.graph.knowledge_graph import SPLITS, EntityTypes, KnowledgeGraph
 from fivestar.graph.report import ReadReport
 from fivestar.graph.triples import Ids, Triples
@@ -33,7 +33,7 @@ _LARGEST_MANIFEST = 64 << 20
 
 def save_graph(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
     """Write a graph to a new folder; an existing one is never touched."""
-    with new_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         files = {name: _write(draft / name, table) for name, table in _tables(graph).items()}
         manifest = {
             "format": FORMAT,
@@ -45,7 +45,8 @@ def save_graph(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
             "report": graph.report.as_json(),
         }
         text = json.dumps(manifest, indent=1, ensure_ascii=False)
-        write_synced(draft / MANIFEST, text.encode())
+        (draft / MANIFEST).write_bytes(text.encode())
+        sync_file(draft / MANIFEST)
     return Path(folder)
 
 

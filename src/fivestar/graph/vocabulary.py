@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from fivestar.errors import AmbiguousName, GraphError, UnknownName
 from fivestar.graph.arrow import to_arrow, to_texts
-from fivestar.spelling import containing, nearest
+from fivestar.spelling import closest_names, names_with_word
 
 # 64-bit offsets: the names of a very large graph pass 2 GiB in all.
 NAME_TYPE = pa.large_string()
@@ -97,7 +97,7 @@ class Vocabulary:
         if (number := self.lookup(text)) is not None:
             return number
         known = [*self._id_by_name, *self._ids_by_text[0]]
-        both = (*nearest(text, known), *containing(text, known))
+        both = (*closest_names(text, known), *names_with_word(text, known))
         near = list(dict.fromkeys(both))[:_MOST_MEANT]
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UnknownName(f"no {self.kind} {text!r}{hint}", near)
@@ -184,7 +184,7 @@ class Vocabulary:
         return int(number)
 
     def _unknown(self, name: object) -> str:
-        near = nearest(str(name), self._id_by_name)
+        near = closest_names(str(name), self._id_by_name)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         return f"no {self.kind} {name!r}{hint}"
 

@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from fivestar.errors import GraphWarning, OutputError
-from fivestar.graph.folders import new_folder, replacement
+from fivestar.files import atomic_file, atomic_folder, sync_file
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.readers.base import Annotations, TripleColumns
 from fivestar.graph.triples import Triples
@@ -113,7 +113,7 @@ def _write_file(
         raise untold_splits(place, parts)
     choices = WriteChoices("told" if len(parts) > 1 else "untold", "nodes", literals)
     told = annotations_of(graph)
-    with replacement(place) as draft, open_sink(place, draft, choices) as sink:
+    with atomic_file(place) as draft, open_sink(place, draft, choices) as sink:
         for split, triples in parts.items():
             for piece in _pieces(graph, triples, split):
                 sink.write(piece)
@@ -136,7 +136,7 @@ def _write_folder(
     told = annotations_of(graph)
     # One node of several files must have a name that holds in all of them.
     choices = WriteChoices("untold", "names", literals)
-    with new_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         for split, triples in _parts(graph, splits).items():
             path = draft / f"{split}.{ending}"
             with open_sink(path, path, choices) as sink:
@@ -144,7 +144,7 @@ def _write_folder(
                     sink.write(piece)
                 if split == "train":
                     sink.tell(told)
-            _sync(path)
+            sync_file(path)
         if kind not in KEEPS_ANNOTATIONS:
             _write_annotations(graph, draft)
 
@@ -221,12 +221,7 @@ def _write_rows(path: Path, rows: Iterable[tuple[str, ...]]) -> None:
                     "keep; use save_graph or write .nt"
                 )
             file.write("\t".join(row) + "\n")
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
+    sync_file(path)
 
 
 def _holds(vocabulary: Vocabulary, mark: str) -> bool:

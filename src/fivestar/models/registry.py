@@ -14,7 +14,7 @@ from fivestar.models.quaternion import QuatE
 from fivestar.models.rotation import PRotatE, RotatE
 from fivestar.models.translation import MuRE, TransE
 from fivestar.models.tucker import TuckER
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 MODELS: dict[str, type[Model]] = {
     "fivestar": FiveStarE,
@@ -37,7 +37,7 @@ MODELS: dict[str, type[Model]] = {
 def model_class(name: str) -> type[Model]:
     """A kind of model by its name."""
     if name not in MODELS:
-        near = nearest(name, MODELS) or list(MODELS)
+        near = closest_names(name, MODELS) or list(MODELS)
         raise SettingsError(f"no model {name!r}; did you mean {' or '.join(near)}?")
     return MODELS[name]
 

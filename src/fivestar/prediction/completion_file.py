@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import torch
 
 from fivestar.errors import OutputError
-from fivestar.graph.folders import replace_file
+from fivestar.files import write_atomic
 from fivestar.graph.vocabulary import NAME_TYPE
 from fivestar.prediction.completion import NOTHING, Completer, Found, Goal
 from fivestar.prediction.predictor import Predictor
@@ -58,7 +58,7 @@ def complete(
         else:
             found = completer.relation(number, best, count)
             if kept is not None:
-                replace_file(kept, _parquet(found.as_arrow()))
+                write_atomic(kept, _parquet(found.as_arrow()))
         best = (best + found).best(goal)
     return best
 
@@ -81,9 +81,9 @@ def complete_into(
             "own settings, or remove the folder"
         )
     parts.mkdir(exist_ok=True)
-    replace_file(note, begun.encode())
+    write_atomic(note, begun.encode())
     found = complete(predictor, goal, relations, progress, parts)
-    replace_file(place, _written(found, predictor, place.suffix.lower()))
+    write_atomic(place, _written(found, predictor, place.suffix.lower()))
     shutil.rmtree(parts)
     return found
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import torch
 
 from fivestar.errors import ExportImpossible
+from fivestar.files import atomic_folder
 from fivestar.graph.arrow import to_arrow
-from fivestar.graph.folders import new_folder
 from fivestar.prediction.scorer import torch_program, write_onnx
 from fivestar.prediction.tables import (
     NamedRows,
@@ -36,7 +36,7 @@ PathLike = str | os.PathLike[str]
 @contextmanager
 def _new_export(out: PathLike) -> Iterator[Path]:
     """A new folder whose files are on the disk before it appears."""
-    with new_folder(out) as draft:
+    with atomic_folder(out) as draft:
         yield draft
         for path in draft.rglob("*"):
             if path.is_file():

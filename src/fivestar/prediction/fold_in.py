@@ -14,7 +14,7 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import NAME_TYPE, Vocabulary
 from fivestar.runs.run import Run, build_model
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 from fivestar.training.new_rows import first_guess, fit_new_rows
 
 Fact = tuple[str, str, str]
@@ -76,7 +76,7 @@ def fold_in(
 def doubtful(new: list[str], known: Vocabulary) -> dict[str, list[str]]:
     """Which new names may be misspellings, and of what; of many, the first are looked at."""
     names = list(known)  # comparing with each takes a while
-    return {name: near for name in new[:_LOOKED_AT] if (near := nearest(name, names))}
+    return {name: near for name in new[:_LOOKED_AT] if (near := closest_names(name, names))}
 
 
 def _extended(

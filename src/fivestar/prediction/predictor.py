@@ -16,7 +16,7 @@ import torch
 from fivestar.errors import GraphWarning, SettingsError
 from fivestar.evaluation.best import Ids, Wanted, Which, best_tails, log_shares
 from fivestar.evaluation.calibration import Calibration, calibrate
-from fivestar.extras import needs
+from fivestar.extras import require
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
@@ -76,7 +76,7 @@ class Predictions(Sequence[Prediction]):
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row an answer."""
-        pandas = needs("pandas", "pandas", "to_pandas")
+        pandas = require("pandas", "pandas", "to_pandas")
         return pandas.DataFrame(self.as_json(), columns=list(Prediction.__annotations__))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fivestar.extras import needs
+from fivestar.extras import require
 from fivestar.models.base import Model
 from fivestar.models.distances import EuclideanDistance, L1Distance, SquaredDistance
 from fivestar.models.similarity import Biased, InnerProduct, Similarity
@@ -68,7 +68,7 @@ def torch_program(model: Model) -> torch.export.ExportedProgram:
 
 def write_onnx(model: Model, path: Path) -> None:
     """The scorer for ONNX runtimes, with inputs `heads` and `relations` and one output."""
-    needs("onnxscript", "onnx", "a model in ONNX")
+    require("onnxscript", "onnx", "a model in ONNX")
     with _quietly():
         # ONNX has no kernel for distances: all but inner products are compared row by row.
         found: Any = torch.onnx.export(_program(Scorer(model, _PRODUCTS)), verbose=False)

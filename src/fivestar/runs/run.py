@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file
 
 from fivestar.errors import DamagedRun, SourceNotFound
-from fivestar.graph.folders import new_folder, replace_file
+from fivestar.files import atomic_folder, write_atomic
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.storage import load_graph, save_graph
 from fivestar.models.base import Model
@@ -73,9 +73,9 @@ def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
 
 def begin_run(graph: KnowledgeGraph, settings: Settings, folder: str | os.PathLike[str]) -> Path:
     """Make the folder of a run that is about to be trained; an existing one is never touched."""
-    with new_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         save_graph(graph, draft / "graph")
-        replace_file(draft / "settings.toml", settings.as_toml().encode())
+        write_atomic(draft / "settings.toml", settings.as_toml().encode())
     return Path(folder)
 
 
@@ -96,7 +96,7 @@ def save_run(run: Run, folder: Path) -> None:
         "metrics.json": json.dumps(run.metrics, indent=1).encode(),
         "README.md": _card(run, _read_trials(folder)).encode(),
     }.items():
-        replace_file(folder / name, content)
+        write_atomic(folder / name, content)
     hashed = sorted(path for path in folder.rglob("*") if _is_hashed(path, folder))
     manifest = {
         "format": FORMAT,
@@ -104,13 +104,13 @@ def save_run(run: Run, folder: Path) -> None:
         "fivestar": __version__,
         "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in hashed},
     }
-    replace_file(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+    write_atomic(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
 def save_history(history: list[dict[str, Any]], folder: Path) -> None:
     """Write all lines of history so far."""
     text = "".join(json.dumps(line) + "\n" for line in history)
-    replace_file(folder / HISTORY, text.encode())
+    write_atomic(folder / HISTORY, text.encode())
 
 
 def save_snapshot(model: Model, folder: Path, epoch: int) -> None:

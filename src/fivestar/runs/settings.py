@@ -22,7 +22,7 @@ from fivestar.runs.defaults import (
     with_recipe,
 )
 from fivestar.runs.sizes import bytes_of
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -345,6 +345,6 @@ def _check_keys(values: Mapping[str, Any], kind: Any, where: str) -> None:
     known = {name.replace("_", "-"): name for name in kind.model_fields}
     for key in values:
         if str(key).replace("_", "-") not in known:
-            near = nearest(str(key).replace("_", "-"), known)
+            near = closest_names(str(key).replace("_", "-"), known)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
             raise SettingsError(f"{where}: unknown setting {key!r}{hint}")

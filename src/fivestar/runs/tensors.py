@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fivestar.graph.folders import replacement
+from fivestar.files import atomic_file
 
 _KINDS = {
     torch.float32: "F32",
@@ -40,7 +40,7 @@ def write_tensors(
         }
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with replacement(path) as draft, draft.open("wb") as file:
+    with atomic_file(path) as draft, draft.open("wb") as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for _, tensor in ordered:

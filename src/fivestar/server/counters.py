@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fivestar.file_lock import alone
+from fivestar.files import file_lock
 
 # Upper ends of how long requests take, in seconds.
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -101,7 +101,7 @@ def _head(name: str, kind: str, what: str) -> list[str]:
 def _table(width: int, file: Path | None) -> npt.NDArray[np.float64]:
     if file is None:
         return np.zeros((1, width))
-    with alone(file) as opened:
+    with file_lock(file.with_suffix(".lock")), file.open("a+b") as opened:
         opened.truncate(_ROWS * width * 8)  # a file with a hole takes no room
     return np.memmap(file, np.float64, "r+", shape=(_ROWS, width))
 
@@ -110,7 +110,7 @@ def _claim(file: Path | None) -> int:
     """The next row that nobody has."""
     if file is None:
         return 0
-    with alone(file.with_suffix(".rows")) as claims:
+    with file_lock(file.with_suffix(".lock")), file.with_suffix(".rows").open("ab") as claims:
         claims.write(b".")
         claims.flush()
         return (claims.tell() - 1) % _ROWS

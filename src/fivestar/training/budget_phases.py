@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from fivestar.errors import Diverged, SettingsError
-from fivestar.graph.folders import replace_file
+from fivestar.files import write_atomic
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import CHECKPOINT, HISTORY, WORK, Run
 from fivestar.runs.settings import make_settings
@@ -271,7 +271,7 @@ class Phases:
         if self.saved:
             self._save_trials()
             settings = trainer.settings.as_toml().encode()
-            replace_file(self.folder / "settings.toml", settings)
+            write_atomic(self.folder / "settings.toml", settings)
             trainer.keep_checkpoint()
         return finish(trainer, more=lambda: {"budget": self._metrics(finalists[best])})
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fivestar.errors import DamagedRun, OutputError
-from fivestar.graph.folders import replace_file
+from fivestar.files import write_atomic
 from fivestar.runs.run import TRIALS, WORK
 from fivestar.runs.settings import Settings
 from fivestar.training.speed import Schedule, Speed
@@ -80,7 +80,7 @@ class State(BaseModel):
     def save(self, folder: Path) -> None:
         """Write the state into the folder of a run."""
         (folder / WORK).mkdir(exist_ok=True)
-        replace_file(_state_file(folder), self.model_dump_json(indent=1).encode())
+        write_atomic(_state_file(folder), self.model_dump_json(indent=1).encode())
 
 
 def has_budget(folder: Path) -> bool:
@@ -138,7 +138,7 @@ class Clock:
                 self._note()
 
     def _note(self) -> None:
-        replace_file(self._file, f"{self.used():.2f}".encode())
+        write_atomic(self._file, f"{self.used():.2f}".encode())
 
 
 def trial_lines(
@@ -191,4 +191,4 @@ def _measured(training: dict[str, Any]) -> dict[str, Any]:
 def save_trials(lines: Sequence[dict[str, Any]], folder: Path) -> None:
     """Replace the list of trials of a run."""
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    replace_file(folder / TRIALS, text.encode())
+    write_atomic(folder / TRIALS, text.encode())

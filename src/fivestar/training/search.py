@@ -18,9 +18,8 @@ from statistics import median
 from typing import Any
 
 from fivestar.errors import FivestarError, Paused, SettingsError
-from fivestar.extras import needs
-from fivestar.file_lock import alone, if_free
-from fivestar.graph.folders import replace_file
+from fivestar.extras import require
+from fivestar.files import file_lock, try_file_lock, write_atomic
 from fivestar.runs.learned import learned_settings
 from fivestar.runs.settings import Settings
 from fivestar.training.space import Range, with_point
@@ -45,7 +44,7 @@ class Search:
     """A study in a file, and one process that works on it."""
 
     def __init__(self, plan: Plan, storage: Path) -> None:
-        self._optuna = needs("optuna", "search", "a search for settings")
+        self._optuna = require("optuna", "search", "a search for settings")
         if plan.pruner == "halving" and not plan.rungs:
             training = plan.base.training
             below = rungs_below(training.epochs, training.evaluate_every or 1)
@@ -71,7 +70,7 @@ class Search:
             plan.space.grid()  # says if there is none
         storage.parent.mkdir(parents=True, exist_ok=True)
         self._lock = storage.with_name(f".{storage.name}.lock")
-        with alone(self._lock):
+        with file_lock(self._lock):
             self._study = self._opened()
 
     def run(self, watcher: Watcher, out: Path | None = None) -> None:
@@ -83,13 +82,13 @@ class Search:
         ends = time.monotonic() + 60 * self.plan.minutes if self.plan.minutes else None
         with self._working() as worker:
             while ends is None or time.monotonic() + self._shortest_trial() <= ends:
-                with alone(self._lock):
+                with file_lock(self._lock):
                     trial = self._next(worker)
                 if trial is None:
                     break
                 self._try(trial, watcher, ends)
                 if out is not None:
-                    with alone(self._lock):
+                    with file_lock(self._lock):
                         self._write_best(out)
 
     def _shortest_trial(self) -> float:
@@ -251,7 +250,7 @@ class Search:
                 continue
             # Without a holder it was killed while it took the trial, which nobody does just now.
             lock = self._lock_of(holder or "nobody")
-            with if_free(lock) as dead:
+            with try_file_lock(lock) as dead:
                 if dead:
                     live = self._optuna.trial.Trial(self._study, frozen._trial_id)  # noqa: SLF001
                     self._cut_off(live)
@@ -262,7 +261,7 @@ class Search:
     def _working(self) -> Iterator[str]:
         worker = uuid.uuid4().hex[:12]
         lock = self._lock_of(worker)
-        with alone(lock):
+        with file_lock(lock):
             yield worker
         lock.unlink(missing_ok=True)
 
@@ -280,4 +279,4 @@ class Search:
             f"{summary(self.tried())}.\n"
         )
         out.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(out, (text + settings.as_toml()).encode())
+        write_atomic(out, (text + settings.as_toml()).encode())

@@ -15,7 +15,7 @@ from typing import Any
 
 from fivestar.errors import SettingsError
 from fivestar.runs.settings import Settings, make_settings
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 _FOLDER = Path(__file__).with_name("spaces")
 _RANGE = {"low", "high", "log"}
@@ -89,7 +89,7 @@ def read_space(name: str, graph: str) -> Space:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         known = sorted(path.stem for path in _FOLDER.glob("*.toml"))
-        near = nearest(name, known)
+        near = closest_names(name, known)
         hint = f"did you mean {near[0]!r}?" if near else f"by name there are {', '.join(known)}"
         raise SettingsError(f"{name}: no such space or file of one; {hint}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fivestar.extras import needs
+from fivestar.extras import require
 
 FOLDER = "tensorboard"
 
 
 def tensorboard_writer(run: Path) -> Callable[[dict[str, Any]], None]:
     """A callback for each epoch that writes into the run's folder."""
-    needs("tensorboard", "tensorboard", "its history")
+    require("tensorboard", "tensorboard", "its history")
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (torch's side of it)
 
     writer = None

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from fivestar.errors import OutputError, SettingsError
-from fivestar.extras import needs
-from fivestar.file_lock import if_free
+from fivestar.extras import require
+from fivestar.files import try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.durations import seconds_of
 from fivestar.runs.run import WORK, Run, begin_run, read_begun_run
@@ -88,7 +88,7 @@ def _request(
     models: Sequence[str],
     dims: Sequence[int],
 ) -> Request:
-    needs("optuna", "search", "a time budget")
+    require("optuna", "search", "a time budget")
     if not len(graph.valid):
         raise SettingsError(
             "a budget chooses settings by validation: give a graph with validation triples"
@@ -128,7 +128,7 @@ def _folder(
 def _working(folder: Path, seconds: float, already: float) -> Iterator[Clock]:
     """Run the clock of a run that no other process works on; tidy up when the run is complete."""
     work = folder / WORK
-    with if_free(work / ".lock") as free:
+    with try_file_lock(work / ".lock") as free:
         if not free:
             raise OutputError(f"{folder}: another process is training this run; wait for it")
         # A killed process may have left Optuna's own lock, which would be waited for.

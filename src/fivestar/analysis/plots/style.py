@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fivestar.errors import OutputError
-from fivestar.extras import needs
-from fivestar.graph.folders import replace_file
+from fivestar.extras import require
+from fivestar.files import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(draw)
     def inside(*args: P.args, **kwargs: P.kwargs) -> T:
-        matplotlib = needs("matplotlib", "plots", "a picture")
+        matplotlib = require("matplotlib", "plots", "a plot")
         with matplotlib.rc_context(_STYLE):
             return draw(*args, **kwargs)
 
@@ -71,7 +71,7 @@ def panels(
     rows: int, columns: int, width: float = 2.3, height: float = 2.3
 ) -> tuple[Figure, npt.NDArray[Any]]:
     """A figure with rows and columns of axes, each of a size in inches."""
-    figure_of = needs("matplotlib.figure", "plots", "a picture")
+    figure_of = require("matplotlib.figure", "plots", "a plot")
     size = (width * columns, height * rows)
     # Laid out for the resolution it is saved with: another one would move the words about.
     figure = figure_of.Figure(figsize=size, dpi=_DPI, layout="constrained")
@@ -127,4 +127,4 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     dated = {"svg": "Date", "pdf": "CreationDate"}
     metadata = {dated[kind]: None} if kind in dated else None
     figure.savefig(buffer, format=kind, dpi=_DPI, metadata=metadata)
-    replace_file(place, buffer.getvalue())
+    write_atomic(place, buffer.getvalue())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fivestar.errors import DamagedDataset, DownloadFailed, OutputError
-from fivestar.file_lock import alone
+from fivestar.files import file_lock
 from fivestar.graph.datasets.archives import unpack
 from fivestar.graph.datasets.entries import SPLIT_FILES, Dataset, Source, SplitFile
 from fivestar.graph.datasets.transfer import transfer
@@ -43,7 +43,7 @@ def fetch(
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with alone(folder / f".{dataset.name}.lock"):
+        with file_lock(folder / f".{dataset.name}.lock"):
             if not target.is_dir():  # somebody else may have fetched it meanwhile
                 _fetch(dataset, target, _sources(dataset, mirror), progress)
     except OSError as error:

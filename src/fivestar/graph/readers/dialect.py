@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fivestar.errors import BadSource
 from fivestar.graph.readers.base import Columns, ReadOptions
-from fivestar.spelling import nearest
+from fivestar.spelling import closest_names
 
 # In the order of trust: labels hold spaces and commas far more often than tabs.
 _CANDIDATES = ("\t", ",", ";", "|", " ")
@@ -257,6 +257,6 @@ def _position(column: str, header: Sequence[str], name: str) -> int:
         return places[0]
     if places:
         raise BadSource(f"{name}: {len(places)} columns are called {column!r}; number them from 0")
-    near = nearest(column, header)
+    near = closest_names(column, header)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise BadSource(f"{name}: no column {column!r} among {', '.join(map(repr, header))}{hint}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from fivestar.errors import BadLine, BadSource
-from fivestar.extras import needs
+from fivestar.extras import require
 from fivestar.graph.choices import FormatName
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.compression import open_bytes, refuse_binary, suffix_of
@@ -55,7 +55,7 @@ class RdfReader:
         """The facts of a file, piece by piece."""
         path = Path(str(source))
         kind = options.format or _format_of(path) or "nt"
-        oxigraph = needs("pyoxigraph", "rdf", f"reading {path.name}")
+        oxigraph = require("pyoxigraph", "rdf", f"reading {path.name}")
         with open_bytes(path, options.progress) as stream:
             if kind in ("nt", "nq"):
                 yield from LineReader(oxigraph, kind, options, tally).read(stream)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fivestar.errors import BadSource
-from fivestar.extras import needs
+from fivestar.extras import require
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.compression import open_bytes, refuse_binary, suffix_of
 from fivestar.graph.readers.frames import table_places
@@ -32,7 +32,7 @@ class SparqlReader:
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
         """The facts of a file, piece by piece."""
         path = Path(str(source))
-        oxigraph = needs("pyoxigraph", "rdf", f"reading {path.name}")
+        oxigraph = require("pyoxigraph", "rdf", f"reading {path.name}")
         tally.unit = "row"
         is_xml = options.format == "srx" or (
             options.format is None and suffix_of(path) in self.formats["srx"]
