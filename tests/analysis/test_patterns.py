@@ -12,7 +12,7 @@ import fivestar
 from fivestar.analysis.patterns import learned_patterns, nearer_than_usual
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
-from fivestar.geometry.moebius import entries, inverse, matrix
+from fivestar.geometry.mobius import entries, inverse, matrix
 from fivestar.runs.settings import make_settings
 
 # Facts from an entity to itself are suspicious elsewhere.

@@ -14,9 +14,9 @@ from fivestar.analysis.plots import maps, points, sphere, style
 from fivestar.analysis.shapes import Example, fitted_circle, fitted_line
 from fivestar.cli.main import app
 from fivestar.errors import MissingExtra, OutputError, SettingsError
-from fivestar.geometry.examples import MULTIPLIERS, typical
+from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, example_map
 from fivestar.geometry.fixed_points import velocity
-from fivestar.geometry.moebius import apply
+from fivestar.geometry.mobius import apply
 from fivestar.runs.conversion import to_fivestar
 
 KEPT = [0, 2, 3]
@@ -67,10 +67,10 @@ def test_the_view_is_not_lost_to_a_point_near_the_pole():
     assert axes[0, 0].get_aspect() == 1
 
 
-@pytest.mark.parametrize("kind", MULTIPLIERS)
+@pytest.mark.parametrize("kind", EXAMPLE_MULTIPLIERS)
 def test_flow_lines_follow_the_flow(kind):
     """Each step of a line goes where the velocity points, as far as both can be told."""
-    m = typical(kind)
+    m = example_map(kind)
     lines = sphere.flow_lines(m)
     assert len(lines) > 3
     for line in lines:

@@ -9,13 +9,12 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.geometry.test_moebius_laws import made, maps, numbers, tensor
+from tests.geometry.test_mobius_laws import made, maps, numbers, tensor
 
-from fivestar.geometry import moebius
-from fivestar.geometry.classification import Kind, classify, invariant
+from fivestar.geometry import mobius
+from fivestar.geometry.classification import MobiusClass, classify, invariant
 from fivestar.geometry.fixed_points import fixed_points, multiplier
-from fivestar.geometry.moebius import apply, compose, inverse
-from fivestar.geometry.riemann_sphere import chordal_distance
+from fivestar.geometry.mobius import apply, chordal_distance, compose, inverse
 from fivestar.models.registry import make_model
 
 
@@ -41,10 +40,10 @@ def test_a_path_beside_a_loop_cannot_be_fitted_exactly(one, two, start):
 def test_the_determinant_is_not_the_scale():
     """diag(2, ½) has determinant 1 and multiplies by 4; what is meaningful is the multiplier."""
     grow = m(2, 0, 0, 0.5)
-    assert complex(moebius.determinant(grow)) == 1
+    assert complex(mobius.determinant(grow)) == 1
     assert complex(apply(grow, tensor(1))) == 4
     assert complex(multiplier(grow)) == pytest.approx(4)
-    assert float(moebius.steadiness(grow)) == pytest.approx(2 / 4.25)
+    assert float(mobius.relative_determinant(grow)) == pytest.approx(2 / 4.25)
 
 
 @given(maps, numbers)
@@ -65,7 +64,7 @@ def test_inversion_and_reflection_come_together():
         z = 1 + 2j
         one, other = (lone(z + step) - lone(z) for step in (1e-6, 1e-6j))
         assert (other / one).imag < 0
-    assert complex(apply(moebius.inversion(tensor(0)), tensor(1 + 2j))) == 1 / (1 + 2j)
+    assert complex(apply(mobius.inversion(tensor(0)), tensor(1 + 2j))) == 1 / (1 + 2j)
 
 
 def test_positive_premises_do_not_make_a_positive_conclusion():
@@ -102,21 +101,21 @@ def test_a_map_that_fixes_three_points_is_the_identity(p, q, k, extra):
 def test_the_kinds_are_no_groups():
     """Two half-turns in turn are a hyperbolic map; two parabolic ones a loxodromic one."""
     turns = (
-        moebius.half_turn(tensor(0), tensor(complex("inf"))),
-        moebius.half_turn(tensor(1), tensor(3)),
+        mobius.half_turn(tensor(0), tensor(complex("inf"))),
+        mobius.half_turn(tensor(1), tensor(3)),
     )
-    assert [int(classify(turn, 1e-9)) for turn in turns] == [Kind.CIRCULAR] * 2
-    assert int(classify(compose(*turns), 1e-9)) == Kind.HYPERBOLIC
+    assert [int(classify(turn, 1e-9)) for turn in turns] == [MobiusClass.CIRCULAR] * 2
+    assert int(classify(compose(*turns), 1e-9)) == MobiusClass.HYPERBOLIC
     shifts = m(1, 1, 0, 1), m(1, 0, 1j, 1)
-    assert [int(classify(shift, 1e-9)) for shift in shifts] == [Kind.PARABOLIC] * 2
-    assert int(classify(compose(*shifts), 1e-9)) == Kind.LOXODROMIC
+    assert [int(classify(shift, 1e-9)) for shift in shifts] == [MobiusClass.PARABOLIC] * 2
+    assert int(classify(compose(*shifts), 1e-9)) == MobiusClass.LOXODROMIC
 
 
 @given(numbers, numbers)
 def test_a_circular_map_has_two_fixed_points(p, q):
     """Circular is tr² = 0, the half-turn; Δ = 0 (one fixed point) is parabolic."""
     assume(float(chordal_distance(tensor(p), tensor(q))) > 0.05)
-    turn = moebius.half_turn(tensor(p), tensor(q))
+    turn = mobius.half_turn(tensor(p), tensor(q))
     assert abs(complex(invariant(turn))) < 1e-9
     found = fixed_points(turn)
     assert float(chordal_distance(found.attracting, found.repelling)) > 0.04
@@ -141,9 +140,9 @@ def test_hyperbolic_maps_are_not_loxodromic_here():
     """tr² ∉ [0, 4] alone would hold for hyperbolic maps too, which are the real case above 4."""
     grow = m(3, 0, 0, 1)
     assert invariant(grow).real > 4
-    assert int(classify(grow, 1e-9)) == Kind.HYPERBOLIC
+    assert int(classify(grow, 1e-9)) == MobiusClass.HYPERBOLIC
     # k < 0 turns by 180° as it stretches: loxodromic, though tr²/det is real.
-    assert int(classify(m(-3, 0, 0, 1), 1e-9)) == Kind.LOXODROMIC
+    assert int(classify(m(-3, 0, 0, 1), 1e-9)) == MobiusClass.LOXODROMIC
 
 
 def test_the_released_code_does_not_compute_the_equation():

@@ -9,7 +9,7 @@ import torch
 from tests.models.forms import FORMS, made
 
 import fivestar
-from fivestar.geometry.classification import Kind
+from fivestar.geometry.classification import MobiusClass
 from fivestar.models.similarity import AutogradSimilarity
 from fivestar.prediction.contributions import _map_there, contributions, terms
 from fivestar.prediction.paths import Asked
@@ -92,8 +92,10 @@ def test_only_the_exact_map_is_told_in_words():
 
 
 def test_words_of_every_kind_are_json():
-    for kind in Kind:
-        told = _map_there(kind, complex(float("inf"), 0) if kind is Kind.DEGENERATE else 1 - 1j)
+    for kind in MobiusClass:
+        told = _map_there(
+            kind, complex(float("inf"), 0) if kind is MobiusClass.DEGENERATE else 1 - 1j
+        )
         assert told.words
         json.dumps(vars(told), allow_nan=False)
-    assert _map_there(Kind.LOXODROMIC, 1 - 1j).words == "rotates by −45°, stretches 1.4×"
+    assert _map_there(MobiusClass.LOXODROMIC, 1 - 1j).words == "rotates by −45°, stretches 1.4×"

@@ -7,7 +7,7 @@ import cmath
 import pytest
 
 import fivestar
-from fivestar.geometry.classification import Kind
+from fivestar.geometry.classification import MobiusClass
 from fivestar.server.bodies import KindName
 from fivestar.server.served_run import _covering
 
@@ -80,7 +80,7 @@ def test_geometry(client):
         assert cmath.isclose(slope, complex(*each["multiplier"]), rel_tol=1e-6)
     refused = client.get("/api/geometry", params={"relation": "in_country", "run": "complex"})
     assert (refused.status_code, refused.json()["code"]) == (409, "no-geometry")
-    assert {kind.name.lower() for kind in Kind} == set(KindName.__args__)
+    assert {kind.name.lower() for kind in MobiusClass} == set(KindName.__args__)
 
 
 @pytest.mark.parametrize("method", ["pca", "tsne"])

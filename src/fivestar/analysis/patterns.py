@@ -28,7 +28,7 @@ from torch import Tensor
 
 from fivestar.analysis.relations import matrices, mobius_of
 from fivestar.errors import SettingsError
-from fivestar.geometry.moebius import compose, distance, identity_like, inverse
+from fivestar.geometry.mobius import compose, distance, identity_like, inverse
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.relation_patterns import RelationPatterns, find_patterns
 from fivestar.runs.run import Run

@@ -11,11 +11,18 @@ import torch
 from torch import Tensor
 
 from fivestar.errors import SettingsError
-from fivestar.geometry.classification import Kind, classify
+from fivestar.geometry.classification import MobiusClass, classify
 from fivestar.geometry.complex_pairs import from_row
 from fivestar.geometry.fixed_points import multiplier
-from fivestar.geometry.moebius import apply, determinant, entries, matrix, point, steadiness
-from fivestar.geometry.riemann_sphere import chordal_distance
+from fivestar.geometry.mobius import (
+    apply,
+    chordal_distance,
+    determinant,
+    entries,
+    from_homogeneous,
+    matrix,
+    relative_determinant,
+)
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.fivestar import FiveStarE
 from fivestar.runs.run import Run, build_model
@@ -122,7 +129,7 @@ def mobius_of(run: Run) -> FiveStarE:
 def kind_shares(maps: Tensor, tolerance: float) -> dict[str, float]:
     """The share of each kind among maps."""
     kinds = classify(maps, tolerance).flatten()
-    return {k.name.lower(): float((kinds == int(k)).double().mean()) for k in Kind}
+    return {k.name.lower(): float((kinds == int(k)).double().mean()) for k in MobiusClass}
 
 
 def _geometry(
@@ -138,14 +145,14 @@ def _geometry(
     # f′ = det/(c h + d)².
     slope = determinant(maps) / (c * heads + d).square()
     log_stretch = slope.abs().clamp(1e-300, 1e300).log()
-    near = chordal_distance(heads, point(-d, c)) < NEAR_A_POLE
+    near = chordal_distance(heads, from_homogeneous(-d, c)) < NEAR_A_POLE
     return RelationGeometry(
         graph.relations.name_of(number),
         int(is_here.sum()),
         kind_shares(maps, tolerance),
         expansion=_spread(k.abs().log()),
         rotation=_spread(k.angle().abs()),
-        steadiness=_spread(steadiness(maps)),
+        steadiness=_spread(relative_determinant(maps)),
         translation=_spread((moved - heads).abs()),
         turn=_spread(slope.angle().abs()),
         stretch=_spread(log_stretch.abs()),

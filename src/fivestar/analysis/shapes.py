@@ -23,7 +23,7 @@ from torch import Tensor
 
 from fivestar.analysis.relations import matrices, mobius_of, points
 from fivestar.errors import SettingsError
-from fivestar.geometry.moebius import apply, is_infinite
+from fivestar.geometry.mobius import apply, is_infinite
 from fivestar.runs.conversion import to_fivestar
 from fivestar.runs.run import Run
 

@@ -7,11 +7,15 @@ from typing import NamedTuple
 import torch
 
 from fivestar.errors import FivestarError
-from fivestar.geometry.classification import Kind, classify, invariant
-from fivestar.geometry.examples import MULTIPLIERS, typical
-from fivestar.geometry.fixed_points import canonical, fixed_points, multiplier
-from fivestar.geometry.moebius import compose, distance, inverse
-from fivestar.geometry.riemann_sphere import chordal_distance
+from fivestar.geometry.classification import (
+    EXAMPLE_MULTIPLIERS,
+    MobiusClass,
+    classify,
+    example_map,
+    invariant,
+)
+from fivestar.geometry.fixed_points import canonical_form, fixed_points, multiplier
+from fivestar.geometry.mobius import chordal_distance, compose, distance, inverse
 
 _SAME = 1e-9
 
@@ -25,13 +29,13 @@ class Condition(NamedTuple):
 
 
 CONDITIONS = {
-    Kind.PARABOLIC: Condition("σ = 4, not the identity", "k = 1", "[1 1; 0 1]"),
-    Kind.CIRCULAR: Condition("σ = 0", "k = −1", "[i 0; 0 −i]"),
-    Kind.ELLIPTIC: Condition(
+    MobiusClass.PARABOLIC: Condition("σ = 4, not the identity", "k = 1", "[1 1; 0 1]"),
+    MobiusClass.CIRCULAR: Condition("σ = 0", "k = −1", "[i 0; 0 −i]"),
+    MobiusClass.ELLIPTIC: Condition(
         "0 < σ < 4", "|k| = 1, k ≠ ±1", "[e^{iθ/2} 0; 0 e^{−iθ/2}], k = e^{iθ}"
     ),
-    Kind.HYPERBOLIC: Condition("σ real, > 4", "k > 1", "[e^{θ/2} 0; 0 e^{−θ/2}], k = e^{θ}"),
-    Kind.LOXODROMIC: Condition("σ not in [0, ∞)", "|k| > 1, not k > 1", "[√k 0; 0 1/√k]"),
+    MobiusClass.HYPERBOLIC: Condition("σ real, > 4", "k > 1", "[e^{θ/2} 0; 0 e^{−θ/2}], k = e^{θ}"),
+    MobiusClass.LOXODROMIC: Condition("σ not in [0, ∞)", "|k| > 1, not k > 1", "[√k 0; 0 1/√k]"),
 }
 
 
@@ -41,8 +45,8 @@ def table() -> list[list[str]]:
         ["kind", "σ = tr²/det", "multiplier k", "canonical form", "fixed points", "e.g. σ", "k"]
     ]
     for kind, condition in CONDITIONS.items():
-        m = typical(kind)
-        form, conjugator = canonical(m)
+        m = example_map(kind)
+        form, conjugator = canonical_form(m)
         again = compose(conjugator, compose(form, inverse(conjugator)))
         if int(classify(m)) != kind or float(distance(m, again)) > _SAME:
             raise FivestarError(f"the typical {kind.name.lower()} map is none")
@@ -50,7 +54,7 @@ def table() -> list[list[str]]:
         count = 1 if float(chordal_distance(*ends)) < 1e-6 else 2
         figures = str(count), _number(invariant(m)), _number(multiplier(m))
         rows.append([kind.name.lower(), *condition, *figures])
-    assert set(CONDITIONS) == set(MULTIPLIERS)  # noqa: S101  (a kind without a row)
+    assert set(CONDITIONS) == set(EXAMPLE_MULTIPLIERS)  # noqa: S101  (a kind without a row)
     return rows
 
 

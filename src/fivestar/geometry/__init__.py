@@ -1,1 +1,1 @@
-"""Tensors in, tensors out: the mathematics of the Riemann sphere. Imports nothing of ours."""
+"""Möbius maps, the Riemann sphere and the Poincaré ball: tensors in, tensors out."""

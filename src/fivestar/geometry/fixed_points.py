@@ -1,4 +1,4 @@
-"""What a Möbius map leaves where it is, what it does there, and its canonical form."""
+"""Fixed points, multipliers, flows and canonical forms of Möbius maps."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fivestar.geometry.moebius import (
+from fivestar.geometry.mobius import (
     determinant,
     entries,
+    from_homogeneous,
     identity_like,
     matrix,
     norm,
-    normalised,
-    point,
+    normalize,
     trace,
 )
 
-# Eigenvalues whose lengths differ by less than this part are as large as each other.
+# Eigenvalues whose moduli differ by less than this relative amount count as equal in modulus.
 _TIE = 1e-12
 
 
@@ -29,7 +29,7 @@ class FixedPoints(NamedTuple):
     repelling: Tensor
 
 
-class Canonical(NamedTuple):
+class CanonicalForm(NamedTuple):
     """m ∝ conjugator · form · conjugator⁻¹."""
 
     form: Tensor
@@ -37,40 +37,40 @@ class Canonical(NamedTuple):
 
 
 def discriminant(m: Tensor) -> Tensor:
-    """Δ = tr² − 4 det, as (a − d)² + 4bc, which loses no digits where it is near 0."""
+    """Return Δ = tr² − 4 det as (a − d)² + 4bc, which is accurate near 0."""
     a, b, c, d = entries(m)
     return (a - d).square() + 4 * b * c
 
 
 def eigenvalues(m: Tensor) -> tuple[Tensor, Tensor]:
-    """(tr ± √Δ)/2, the larger one first; of two as large, the one that is further round."""
+    """Return (tr ± √Δ)/2, the larger modulus first; if equal, the larger angle first."""
     half, root = trace(m) / 2, discriminant(m).sqrt() / 2
-    # Added where they point the same way, so that nothing cancels; the other follows from both.
+    # Add where both have the same direction, so that nothing cancels; det/large is the other one.
     angle = half.conj() * root
     is_tie = angle.real.abs() <= _TIE * angle.abs()
-    same_way = torch.where(is_tie, angle.imag >= 0, angle.real >= 0)
-    large = torch.where(same_way, half + root, half - root)
+    same_direction = torch.where(is_tie, angle.imag >= 0, angle.real >= 0)
+    large = torch.where(same_direction, half + root, half - root)
     small = determinant(m) / torch.where(large == 0, 1, large)
-    # Where the two are alike in size, the determinant knows the smaller one no better.
-    alike = torch.where(same_way, half - root, half + root)
-    return large, torch.where(alike.abs() > large.abs() / 2, alike, small)
+    # If both have about the same modulus, the difference is just as accurate.
+    difference = torch.where(same_direction, half - root, half + root)
+    return large, torch.where(difference.abs() > large.abs() / 2, difference, small)
 
 
 def fixed_points(m: Tensor) -> FixedPoints:
-    """Where z = m(z). The identity fixes everything: ∞ and 0 are given for it."""
+    """Return the solutions of z = m(z); for the identity, which fixes all points, ∞ and 0."""
     attracting, repelling = _eigenvectors(m / norm(m)[..., None, None])
-    return FixedPoints(point(*attracting), point(*repelling))
+    return FixedPoints(from_homogeneous(*attracting), from_homogeneous(*repelling))
 
 
 def _eigenvectors(m: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """(x, y) of the larger eigenvalue and of the smaller one; (1, 0) and (0, 1) of the identity."""
+    """Return (x, y) of the larger and the smaller eigenvalue; (1, 0) and (0, 1) if identity."""
     large, small = eigenvalues(m)
     (x, y), (u, v) = _column(m, small), _column(m, large)
     return (torch.where((x == 0) & (y == 0), 1, x), y), (u, torch.where((u == 0) & (v == 0), 1, v))
 
 
 def _column(m: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """An eigenvector: a column of m − (the other eigenvalue), the longer one."""
+    """Return an eigenvector: the longer column of m − (the other eigenvalue)."""
     a, b, c, d = entries(m)
     first, second = (a - other, c), (b, d - other)
     longer = first[0].abs() + first[1].abs() >= second[0].abs() + second[1].abs()
@@ -78,22 +78,22 @@ def _column(m: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def multiplier(m: Tensor) -> Tensor:
-    """The k of the conjugate map z ↦ k z, |k| ≥ 1: log|k| is the expansion, arg k the rotation.
+    """Return k of the conjugate map z ↦ k z, |k| ≥ 1: log|k| is the expansion, arg k the rotation.
 
-    It is the derivative at the repelling fixed point; 1 for parabolic maps and the identity. Of an
-    elliptic map, which has |k| = 1 and attracts nothing, it is the one with an angle in [0, π].
+    It is the derivative at the repelling fixed point, and 1 for parabolic maps and the identity.
+    Elliptic maps have |k| = 1 and attract nothing: for these arg k is in [0, π].
     """
     large, small = eigenvalues(m / norm(m)[..., None, None])
     return large / small
 
 
 def power(m: Tensor, exponent: Tensor | float) -> Tensor:
-    """m^s, the flow of the map at time s: m⁰ is the identity, m¹ the map, m^s m^t = m^{s+t}.
+    """Return m^s, the flow of the map at time s: m⁰ is the identity, m^s m^t = m^{s+t}.
 
     With eigenvalues e^{±θ} of the matrix of determinant 1: (sinh sθ · m − sinh (s − 1)θ)/sinh θ;
-    where θ is 0 (parabolic) the limit s m − (s − 1) is taken, without a seam.
+    near θ = 0 (parabolic) a series is used, with the limit s m − (s − 1).
     """
-    m = normalised(m)
+    m = normalize(m)
     large, _ = eigenvalues(m)
     theta = large.log()
     s = torch.as_tensor(exponent, dtype=m.real.dtype, device=m.device)
@@ -102,11 +102,11 @@ def power(m: Tensor, exponent: Tensor | float) -> Tensor:
 
 
 def generator(m: Tensor) -> Tensor:
-    """What the flow does at each moment: the derivative of m^s at s = 0.
+    """Return the generator of the flow: the derivative of m^s at s = 0.
 
-    A point z moves at the speed A z + B − z (C z + D), with A, B, C and D the entries of this.
+    With entries A, B, C and D, a point z moves with the velocity A z + B − z (C z + D).
     """
-    m = normalised(m)
+    m = normalize(m)
     large, _ = eigenvalues(m)
     theta = large.log()
     near = theta.abs() < 1e-4
@@ -117,23 +117,29 @@ def generator(m: Tensor) -> Tensor:
 
 
 def velocity(m: Tensor, z: Tensor) -> Tensor:
-    """How fast, and where to, the flow of a map moves points of the plane."""
+    """Return the velocities with which the flow of a map moves points of the plane."""
     a, b, c, d = entries(generator(m))
     return a * z + b - z * (c * z + d)
 
 
 def _sinh_ratio(s: Tensor, theta: Tensor) -> Tensor:
-    """sinh(s θ)/sinh θ, and s (1 + (s² − 1) θ²/6) where θ is near 0."""
+    """Return sinh(s θ)/sinh θ; near θ = 0 its series s (1 + (s² − 1) θ²/6)."""
     near = theta.abs() < 1e-4
     safe = torch.where(near, 1, theta)
     series = s * (1 + (s.square() - 1) * theta.square() / 6)
     return torch.where(near, series, (s * safe).sinh() / safe.sinh())
 
 
-def canonical(m: Tensor, tolerance: float = 1e-6) -> Canonical:
-    """The map as z ↦ k z, or z ↦ z + 1 where it is parabolic, and what takes it there.
+def canonical_form(m: Tensor, tolerance: float = 1e-6) -> CanonicalForm:
+    """Return the map as z ↦ k z (z ↦ z + 1 if parabolic) and the conjugating matrix.
 
-    The conjugator sends ∞ to the attracting fixed point, and 0 to the repelling one.
+    Args:
+        m: maps (…, 2, 2).
+        tolerance: the maximum distance from a parabolic map or the identity to count as one.
+
+    Returns:
+        The form and the conjugator (…, 2, 2), which maps ∞ to the attracting fixed point and 0 to
+        the repelling one.
     """
     m = m / norm(m)[..., None, None]
     large, small = eigenvalues(m)
@@ -152,7 +158,7 @@ def canonical(m: Tensor, tolerance: float = 1e-6) -> Canonical:
     is_identity = (norm(apart) <= tolerance)[..., None, None]
     conjugator = torch.where(chosen, torch.stack([v, w], dim=-1), conjugator)
     one = identity_like(m)
-    return Canonical(
+    return CanonicalForm(
         torch.where(is_identity, one, torch.where(chosen, shift, form)),
         torch.where(is_identity, one, conjugator),
     )

@@ -1,7 +1,7 @@
-"""The Poincaré ball of curvature −1: points of length below 1.
+"""The Poincaré ball of curvature −1: points of norm below 1.
 
-Lengths and inner products are all that sums and distances need, so these are given as such: that
-is what lets a matrix product compare many points.
+Distances are functions of squared norms and inner products, so a matrix product compares many
+points at once.
 """
 
 from __future__ import annotations
@@ -9,66 +9,66 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Points keep this far from the edge, where float32 cannot tell them apart.
-EDGE = 1e-5
+# Points stay this far from the boundary, where float32 cannot distinguish them.
+MARGIN = 1e-5
 _TINY = 1e-15
 
 
-def exp0(vector: Tensor) -> Tensor:
-    """The point that a tangent vector at the origin leads to: tanh(‖v‖) v/‖v‖."""
-    length = (vector.square().sum(dim=-1, keepdim=True) + _TINY).sqrt()
-    return vector * (length.tanh() / length)
+def expmap0(vector: Tensor) -> Tensor:
+    """Return the exponential map at the origin: tanh(‖v‖) v/‖v‖."""
+    norm = (vector.square().sum(dim=-1, keepdim=True) + _TINY).sqrt()
+    return vector * (norm.tanh() / norm)
 
 
-def log0(point: Tensor) -> Tensor:
-    """The tangent vector at the origin that leads to a point: artanh(‖x‖) x/‖x‖."""
-    length = (point.square().sum(dim=-1, keepdim=True) + _TINY).sqrt()
-    return point * (length.clamp_max(1 - EDGE).atanh() / length)
+def logmap0(point: Tensor) -> Tensor:
+    """Return the logarithmic map at the origin: artanh(‖x‖) x/‖x‖."""
+    norm = (point.square().sum(dim=-1, keepdim=True) + _TINY).sqrt()
+    return point * (norm.clamp_max(1 - MARGIN).atanh() / norm)
 
 
-def inside(point: Tensor) -> Tensor:
-    """The point itself, or if it is too near the edge or beyond, the one below it that is not."""
-    length = point.norm(dim=-1, keepdim=True).clamp_min(_TINY)
-    return torch.where(length > 1 - EDGE, point * ((1 - EDGE) / length), point)
+def project(point: Tensor) -> Tensor:
+    """Return the points (…, d), scaled to norm 1 − `MARGIN` where they are longer."""
+    norm = point.norm(dim=-1, keepdim=True).clamp_min(_TINY)
+    return torch.where(norm > 1 - MARGIN, point * ((1 - MARGIN) / norm), point)
 
 
 def add(x: Tensor, y: Tensor) -> Tensor:
-    """The Möbius sum x ⊕ y."""
+    """Return the Möbius sum x ⊕ y."""
     xy = (x * y).sum(dim=-1, keepdim=True)
     xx, yy = (z.square().sum(dim=-1, keepdim=True) for z in (x, y))
     return ((1 + 2 * xy + yy) * x + (1 - xx) * y) / (1 + 2 * xy + xx * yy).clamp_min(_TINY)
 
 
 def excess_of_sum(xt: Tensor, rt: Tensor, tt: Tensor, xx: Tensor, rr: Tensor, xr: Tensor) -> Tensor:
-    """‖x − y‖²/((1 − xx)(1 − yy)) for y = t ⊕ r, of squared lengths and inner products."""
-    over = (1 + xx) * (1 + tt * rr) - (1 - tt) * (2 * xr + 1 - rr)
-    over = over + 2 * (1 + xx) * rt - (2 * (1 + rr) + 4 * rt) * xt
-    return (over / (to_edge(tt) * (to_edge(xx) * to_edge(rr)))).clamp_min(_TINY)
+    """Return ‖x − y‖²/((1 − xx)(1 − yy)) for y = t ⊕ r, from squared norms and inner products."""
+    numerator = (1 + xx) * (1 + tt * rr) - (1 - tt) * (2 * xr + 1 - rr)
+    numerator = numerator + 2 * (1 + xx) * rt - (2 * (1 + rr) + 4 * rt) * xt
+    return (numerator / (one_minus(tt) * (one_minus(xx) * one_minus(rr)))).clamp_min(_TINY)
 
 
-def to_edge(squared_length: Tensor) -> Tensor:
-    """1 − ‖x‖², never 0."""
-    return (1 - squared_length).clamp_min(EDGE)
+def one_minus(squared_norm: Tensor) -> Tensor:
+    """Return 1 − ‖x‖², at least `MARGIN`."""
+    return (1 - squared_norm).clamp_min(MARGIN)
 
 
 def squared_distance(excess: Tensor) -> Tensor:
-    """d(x, y)², d being 2 arsinh √(‖x − y‖²/((1 − xx)(1 − yy)))."""
+    """Return d(x, y)² with d = 2 arsinh √excess, excess = ‖x − y‖²/((1 − xx)(1 − yy))."""
     return 4 * _half_distance(excess.sqrt(), (1 + excess).sqrt()).square()
 
 
-def slope_of_squared_distance(excess: Tensor) -> Tensor:
-    """The derivative of `squared_distance`."""
+def squared_distance_grad(excess: Tensor) -> Tensor:
+    """Return the derivative of `squared_distance`."""
     root, hypotenuse = excess.sqrt(), (1 + excess).sqrt()
     return 4 * _half_distance(root, hypotenuse) / (root * hypotenuse)
 
 
 def _half_distance(root: Tensor, hypotenuse: Tensor) -> Tensor:
-    """arsinh(root), many times faster than torch's; hypotenuse is √(1 + root²)."""
+    """Return arsinh(root), many times faster than torch's; hypotenuse is √(1 + root²)."""
     return (root + root * root / (1 + hypotenuse)).log1p()
 
 
-def walk(point: Tensor, vector: Tensor) -> Tensor:
-    """Where a tangent vector at a point leads: the exponential map."""
-    length = (vector.square().sum(dim=-1, keepdim=True) + _TINY).sqrt()
-    spread = (1 - point.square().sum(dim=-1, keepdim=True)).clamp_min(EDGE)
-    return inside(add(point, vector * ((length / spread).tanh() / length)))
+def expmap(point: Tensor, vector: Tensor) -> Tensor:
+    """Return the exponential map of a tangent vector at a point."""
+    norm = (vector.square().sum(dim=-1, keepdim=True) + _TINY).sqrt()
+    gap = (1 - point.square().sum(dim=-1, keepdim=True)).clamp_min(MARGIN)
+    return project(add(point, vector * ((norm / gap).tanh() / norm)))

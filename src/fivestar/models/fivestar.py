@@ -19,13 +19,16 @@ import torch
 from torch import Tensor
 
 from fivestar.errors import SettingsError
-from fivestar.geometry.complex_pairs import conjugate, from_row, squared_modulus, to_row
-from fivestar.geometry.trained_forms import (
+from fivestar.geometry.complex_pairs import (
     Matrix,
     apply_affine,
     apply_phase,
     apply_softened,
+    conjugate,
+    from_row,
+    squared_modulus,
     squared_norm,
+    to_row,
 )
 from fivestar.models.base import Model
 from fivestar.models.distances import EuclideanDistance, L1Distance, ModulusDistance

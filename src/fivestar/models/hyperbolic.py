@@ -7,12 +7,12 @@ from torch import Tensor
 
 from fivestar.geometry.poincare_ball import (
     excess_of_sum,
-    exp0,
-    inside,
-    log0,
-    slope_of_squared_distance,
+    expmap0,
+    logmap0,
+    one_minus,
+    project,
     squared_distance,
-    to_edge,
+    squared_distance_grad,
 )
 from fivestar.models.similarity import TILE, Similarity
 from fivestar.models.translation import MuRE
@@ -41,8 +41,8 @@ class ShiftedBallDistance(Similarity):
         total, of_tt = by_over.sum(dim=1, keepdim=True), (by_over @ p.tt)[:, None]
         of_xt, of_rt = (torch.einsum("bn,bn->b", by_over, z)[:, None] for z in (p.xt, p.rt))
         under = by_excess.sum(dim=1, keepdim=True)
-        by_xx = total + p.rr * of_tt + 2 * of_rt + under / to_edge(p.xx)
-        by_rr = total + p.xx * of_tt - 2 * of_xt + under / to_edge(p.rr)
+        by_xx = total + p.rr * of_tt + 2 * of_rt + under / one_minus(p.xx)
+        by_rr = total + p.xx * of_tt - 2 * of_xt + under / one_minus(p.rr)
         by_xr = 2 * (of_tt - total)
         x_grad, r_grad = query_grad.chunk(2, dim=1)
         x_grad.addmm_(p.by_xt(by_over), candidates).add_(2 * by_xx * p.x + by_xr * p.r)
@@ -60,7 +60,7 @@ class ShiftedBallDistance(Similarity):
         p = _Products(query, candidates)
         by_over, by_excess = p.gradients(score_grad)
         of_tt = ((1 + p.xx) * p.rr + 2 * p.xr + 1 - p.rr).squeeze(1)
-        by_tt = (weight * of_tt) @ by_over + weight @ by_excess / to_edge(p.tt)
+        by_tt = (weight * of_tt) @ by_over + weight @ by_excess / one_minus(p.tt)
         weight = weight[:, None]
         candidate_grad.addmm_(p.by_xt(by_over).T, weight * p.x)
         candidate_grad.addmm_(p.by_rt(by_over).T, weight * p.r)
@@ -97,8 +97,8 @@ class MuRP(MuRE):
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """[exp(R ∘ log h) | r | b_h]."""
         stretch, shift = relation.chunk(2, dim=-1)
-        moved = inside(exp0(stretch * log0(inside(head[..., :-2]))))
-        return torch.cat([moved, inside(shift), head[..., -1:]], dim=-1)
+        moved = project(expmap0(stretch * logmap0(project(head[..., :-2]))))
+        return torch.cat([moved, project(shift), head[..., -1:]], dim=-1)
 
     def manifold_parameters(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
         """The columns of the tables that are points of a ball."""
@@ -129,9 +129,9 @@ class _Products:
     def gradients(self, score_grad: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradients by the polynomial, and by the excess (times the excess)."""
         excess = self.excess()
-        by_excess = slope_of_squared_distance(excess).mul_(score_grad).neg_()
-        by_over = by_excess / to_edge(self.tt)
-        by_over.div_(to_edge(self.xx) * to_edge(self.rr))
+        by_excess = squared_distance_grad(excess).mul_(score_grad).neg_()
+        by_over = by_excess / one_minus(self.tt)
+        by_over.div_(one_minus(self.xx) * one_minus(self.rr))
         return by_over, by_excess.mul_(excess)
 
     def by_xt(self, by_over: Tensor) -> Tensor:

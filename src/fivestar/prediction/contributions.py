@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fivestar.analysis.relations import matrices
-from fivestar.geometry.classification import Kind, classify
+from fivestar.geometry.classification import MobiusClass, classify
 from fivestar.geometry.fixed_points import multiplier
 from fivestar.models.base import Model
 from fivestar.models.conve import ConvE
@@ -115,21 +115,22 @@ def _maps(model: Model, relation: int, dimensions: list[int]) -> list[MapThere |
     maps = matrices(model, model.relations.detach()[relation])[dimensions]
     kinds = classify(maps, _TOLERANCE).tolist()
     return [
-        _map_there(Kind(kind), k) for kind, k in zip(kinds, multiplier(maps).tolist(), strict=True)
+        _map_there(MobiusClass(kind), k)
+        for kind, k in zip(kinds, multiplier(maps).tolist(), strict=True)
     ]
 
 
-def _map_there(kind: Kind, k: complex) -> MapThere:
+def _map_there(kind: MobiusClass, k: complex) -> MapThere:
     stretch, degrees = abs(k), math.degrees(math.atan2(k.imag, k.real))
     turns, stretches = f"rotates by {degrees:.0f}°".replace("-", "−"), f"stretches {stretch:.2g}×"
     words = {
-        Kind.DEGENERATE: "sends everything to one point",
-        Kind.IDENTITY: "leaves everything in place",
-        Kind.PARABOLIC: "shifts",
-        Kind.CIRCULAR: "turns half round",
-        Kind.ELLIPTIC: turns,
-        Kind.HYPERBOLIC: stretches,
-        Kind.LOXODROMIC: f"{turns}, {stretches}",
+        MobiusClass.DEGENERATE: "sends everything to one point",
+        MobiusClass.IDENTITY: "leaves everything in place",
+        MobiusClass.PARABOLIC: "shifts",
+        MobiusClass.CIRCULAR: "turns half round",
+        MobiusClass.ELLIPTIC: turns,
+        MobiusClass.HYPERBOLIC: stretches,
+        MobiusClass.LOXODROMIC: f"{turns}, {stretches}",
     }[kind]
     is_finite = math.isfinite(stretch) and math.isfinite(degrees)
     return MapThere(

@@ -14,9 +14,9 @@ import torch
 from fivestar.analysis.clustering import Method, Typed, entity_map
 from fivestar.analysis.relations import matrices, mobius_of
 from fivestar.errors import SettingsError, UnknownName
-from fivestar.geometry.classification import Kind, classify
+from fivestar.geometry.classification import MobiusClass, classify
 from fivestar.geometry.fixed_points import fixed_points, multiplier
-from fivestar.geometry.moebius import entries, norm, steadiness
+from fivestar.geometry.mobius import entries, norm, relative_determinant
 from fivestar.graph.name_search import NameSearch
 from fivestar.graph.statistics import profile_graph
 from fivestar.graph.triples import Triples
@@ -174,7 +174,7 @@ class ServedRun:
         model = mobius_of(self.run)
         number = self.graph.relations.find(relation)
         maps = matrices(model, model.relations.detach()[number])
-        kinds = [Kind(kind).name.lower() for kind in classify(maps, _TOLERANCE).tolist()]
+        kinds = [MobiusClass(kind).name.lower() for kind in classify(maps, _TOLERANCE).tolist()]
         scaled = maps / norm(maps)[..., None, None]
         fixed, multipliers = fixed_points(maps), multiplier(maps).tolist()
         parts = torch.stack(entries(scaled), dim=-1).tolist()
@@ -183,14 +183,15 @@ class ServedRun:
             parts,
             zip(fixed.repelling.tolist(), fixed.attracting.tolist(), strict=True),
             multipliers,
-            steadiness(maps).tolist(),
+            relative_determinant(maps).tolist(),
             strict=True,
         )
         return {
             "relation": named(self.graph.relations, number),
             "facts": int((self.graph.facts.relations == number).sum()),
             "kinds": {
-                kind.name.lower(): kinds.count(kind.name.lower()) / len(kinds) for kind in Kind
+                kind.name.lower(): kinds.count(kind.name.lower()) / len(kinds)
+                for kind in MobiusClass
             },
             "dimensions": [
                 {

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fivestar.geometry.poincare_ball import inside, walk
+from fivestar.geometry.poincare_ball import expmap, project
 from fivestar.models.base import Model
 from fivestar.training.gradients import gradient_of
 
@@ -42,11 +42,11 @@ class RiemannianSGD(torch.optim.Optimizer):
 
 def _walked(point: Tensor, slope: Tensor, lr: float) -> Tensor:
     metric = (1 - point.square().sum(dim=1, keepdim=True)).square() / 4
-    return walk(point, slope * metric * -lr)
+    return expmap(point, slope * metric * -lr)
 
 
 @torch.no_grad()
 def bring_back(model: Model) -> None:
     """Points that an update in straight lines has moved out of a ball come back inside."""
     for point in model.manifold_parameters(model.entities, model.relations):
-        point.copy_(inside(point))
+        point.copy_(project(point))

@@ -13,11 +13,9 @@ from fivestar.analysis.plots import sphere
 from fivestar.analysis.plots.style import INK, SCALE, Points, frame, panels, styled
 from fivestar.analysis.relations import matrices, mobius_of
 from fivestar.errors import SettingsError
-from fivestar.geometry.classification import Kind, classify
-from fivestar.geometry.examples import MULTIPLIERS, typical
+from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, MobiusClass, classify, example_map
 from fivestar.geometry.fixed_points import fixed_points, multiplier, power, velocity
-from fivestar.geometry.moebius import apply, distance, identity_like, steadiness
-from fivestar.geometry.riemann_sphere import to_sphere
+from fivestar.geometry.mobius import apply, distance, identity_like, relative_determinant, to_sphere
 from fivestar.runs.run import Run
 
 if TYPE_CHECKING:
@@ -41,9 +39,9 @@ def kinds() -> Figure:
 
     Four points a, b, c and d are marked, with the way from each to its image.
     """
-    figure, axes = panels(2, len(MULTIPLIERS), 2.5, 2.6)
-    for column, kind in enumerate(MULTIPLIERS):
-        m = typical(kind)
+    figure, axes = panels(2, len(EXAMPLE_MULTIPLIERS), 2.5, 2.6)
+    for column, kind in enumerate(EXAMPLE_MULTIPLIERS):
+        m = example_map(kind)
         above, below = axes[:, column]
         sphere.draw_sphere(above)
         sphere.draw_flow(above, m)
@@ -125,7 +123,7 @@ def grid(size: int = _GRID) -> Points:
 
 def clearest(maps: Tensor, count: int = 1) -> list[int]:
     """The dimensions of maps (relations, dimensions, 2, 2) in which all of them do the most."""
-    does = distance(maps, identity_like(maps)) * steadiness(maps)
+    does = distance(maps, identity_like(maps)) * relative_determinant(maps)
     return does.amin(dim=0).topk(min(count, maps.shape[1])).indices.tolist()
 
 
@@ -212,7 +210,7 @@ def _dimension(maps: Tensor, wanted: int | None) -> int:
 
 
 def _described(m: Tensor) -> str:
-    kind = Kind(int(classify(m, _TOLERANCE))).name.lower()
+    kind = MobiusClass(int(classify(m, _TOLERANCE))).name.lower()
     return f"{kind}\n{_spoken_multiplier(m)}"
 
 

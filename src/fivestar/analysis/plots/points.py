@@ -15,7 +15,7 @@ from fivestar.analysis.plots.style import FAINT, INK, MARKS, SCALE, Points, fram
 from fivestar.analysis.relations import matrices, mobius_of, points
 from fivestar.analysis.shapes import Example, fitted_circle, fitted_line
 from fivestar.errors import SettingsError
-from fivestar.geometry.moebius import apply, reflected
+from fivestar.geometry.mobius import apply, reflect
 from fivestar.runs.run import Run
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _moved(run: Run, relation: int, dimension: int) -> tuple[Points, Points, Poi
     h, t = (points(model, torch.as_tensor(ids))[:, dimension] for ids in (heads, tails))
     m = matrices(model, model.relations.detach()[relation])[dimension]
     if model.pairing == "bilinear":
-        t = reflected(t)
+        t = reflect(t)
     return t.numpy(), h.numpy(), apply(m, h).numpy()
 
 
@@ -149,7 +149,7 @@ def _nearest_to_tails(run: Run, relation: int, count: int) -> list[int]:
     h, t = (points(model, torch.as_tensor(ids)) for ids in (heads, tails))
     m = matrices(model, model.relations.detach()[relation])
     if model.pairing == "bilinear":
-        t = reflected(t)
+        t = reflect(t)
     product = (apply(m, h) * t.conj()).real.nan_to_num(0, 0, 0).mean(dim=0)
     return product.topk(min(count, model.dim)).indices.tolist()
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from fivestar.analysis.plots.style import FAINT, INK, Points, plain
-from fivestar.geometry.fixed_points import canonical, multiplier, power
-from fivestar.geometry.moebius import apply
-from fivestar.geometry.riemann_sphere import to_sphere
+from fivestar.geometry.fixed_points import canonical_form, multiplier, power
+from fivestar.geometry.mobius import apply, to_sphere
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,7 +96,7 @@ def draw_points(axes: Axes, z: Points, **how: object) -> None:
 
 def flow_lines(m: Tensor) -> list[Tensor]:
     """Lines along which the powers of a map move points: circles, arcs or spirals."""
-    form, conjugator = canonical(m)
+    form, conjugator = canonical_form(m)
     k = multiplier(m)
     expansion, rotation = float(k.abs().log()), float(k.angle().abs())
     ends = torch.linspace(-_REACH, _REACH, _SAMPLES, dtype=torch.float64)

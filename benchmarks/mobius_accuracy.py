@@ -4,7 +4,7 @@ Errors are compared with what the problem itself allows: the change of the resul
 is rounded to double precision. An error of 1 is one such unit. Fixed points and images are
 compared on the sphere, so that ∞ is a point as any other.
 
-    python benchmarks/moebius_accuracy.py --cases 2000
+    python benchmarks/mobius_accuracy.py --cases 2000
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 import torch
 
 from fivestar.geometry.fixed_points import fixed_points, multiplier, power
-from fivestar.geometry.moebius import apply, distance
-from fivestar.geometry.riemann_sphere import chordal_distance
+from fivestar.geometry.mobius import apply, chordal_distance, distance
 
 EPSILON = 2.0**-52
 FAMILIES = (
