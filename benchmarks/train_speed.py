@@ -40,7 +40,7 @@ def ours(triples: Triples, entities: int, relations: int, dim: int, rows: int) -
     model = make_model("fivestar", entities, relations, dim)
     generator = torch.Generator().manual_seed(0)
     model.reset_parameters(generator)
-    step = Step(model, Loss(REGULARIZERS["n3-moved"], 0.1), rows)
+    step = Step(model, Loss(REGULARIZERS["n3-transformed"], 0.1), rows)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, fused=True)
     queries = Queries.of(triples)
 

@@ -37,7 +37,7 @@ def main() -> None:
         "model": {"dim": arguments.dim},
         "training": {
             "epochs": arguments.epochs,
-            "batch": arguments.batch,
+            "batch_size": arguments.batch,
             "memory": arguments.memory,
             "evaluate_every": 1,
         },

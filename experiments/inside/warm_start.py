@@ -31,8 +31,8 @@ def train(arguments: argparse.Namespace, model: dict[str, Any], minutes: float, 
     """One run of so many minutes."""
     training = {
         "objective": "softmax",
-        "regularizer": "n3-moved",
-        "reg": 0.1,
+        "regularizer": "n3-transformed",
+        "reg_weight": 0.1,
         "lr": more.pop("lr", 0.1),
         "epochs": 1000,
         "evaluate_every": 2,

@@ -16,7 +16,7 @@ from fivestar.cli.main import app
 from fivestar.graph.writing import write_graph
 from fivestar.training import budget_phases
 
-QUICK = ["--dim", 4, "--epochs", 18, "--batch", 40, "--evaluate-every", 2, "--threads", 1]
+QUICK = ["--dim", 4, "--epochs", 18, "--batch-size", 40, "--evaluate-every", 2, "--threads", 1]
 
 
 def run(*arguments):
@@ -32,7 +32,7 @@ def graph(tmp_path, monkeypatch):
 
 
 def test_a_budget_shows_its_trials_and_what_it_chose(graph, tmp_path):
-    options = ["--budget", "10m", "--reg", 0.03, "--out", "run", "--tensorboard"]
+    options = ["--budget", "10m", "--reg-weight", 0.03, "--out", "run", "--tensorboard"]
     result = run("train", graph, *QUICK, *options)
     assert result.exit_code == 0, result.output
     assert (
@@ -48,7 +48,7 @@ def test_a_budget_shows_its_trials_and_what_it_chose(graph, tmp_path):
     assert "validation MRR" in result.stdout
     assert "saved in run" in result.stdout
     assert list((tmp_path / "run" / "tensorboard").iterdir())
-    assert fivestar.load("run").settings.training.reg == 0.03
+    assert fivestar.load("run").settings.training.reg_weight == 0.03
     again = run("train", "--resume", "run", "--budget", "5m")
     assert "give nothing else" in str(again.exception)
 

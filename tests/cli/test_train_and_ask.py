@@ -20,7 +20,17 @@ def run(*arguments):
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
     result = run(
-        "train", "--dim", 16, "--epochs", 12, "--reg", 0.02, "--evaluate-every", 6, "--out", folder
+        "train",
+        "--dim",
+        16,
+        "--epochs",
+        12,
+        "--reg-weight",
+        0.02,
+        "--evaluate-every",
+        6,
+        "--out",
+        folder,
     )
     assert result.exit_code == 0, result.output
     assert "12 epochs" in result.stdout
@@ -44,7 +54,7 @@ def test_evaluate_explains_self_answers_where_they_matter(tmp_path):
     graph = people_graph()
     settings = {
         "model": {"dim": 8, "init": "identity"},
-        "training": {"epochs": 40, "reg": 0.0, "evaluate-every": 0},
+        "training": {"epochs": 40, "reg_weight": 0.0, "evaluate-every": 0},
     }
     fivestar.train(graph, settings, tmp_path / "run")
     for split, is_notable in (("test", True), ("train", False)):

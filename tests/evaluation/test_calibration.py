@@ -26,7 +26,7 @@ from fivestar.evaluation.calibration import (
     reliability,
 )
 
-TRAINING = {"epochs": 15, "evaluate-every": 0, "reg": 0.02}
+TRAINING = {"epochs": 15, "evaluate-every": 0, "reg_weight": 0.02}
 
 
 @pytest.fixture(scope="module")

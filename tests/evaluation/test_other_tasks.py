@@ -77,7 +77,10 @@ def test_false_triples_are_no_facts_and_differ_in_one_place(graph):
 
 
 def test_a_trained_model_tells_true_from_false_and_names_relations(graph):
-    settings = {"model": {"dim": 16}, "training": {"epochs": 60, "reg": 0.01, "batch": 40}}
+    settings = {
+        "model": {"dim": 16},
+        "training": {"epochs": 60, "reg_weight": 0.01, "batch_size": 40},
+    }
     run = fivestar.train(graph, settings)
     figures = classify(run.model, graph)
     assert figures["count"] == 2 * len(graph.test)

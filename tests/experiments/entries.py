@@ -13,7 +13,7 @@ def figures(mrr):
 
 def entry(data="wn18rr", model="fivestar", dim=100, seed=0, reg=0.1, valid=0.4, test=0.3, **more):
     settings = make_settings(
-        {"defaults": 1, "model": {"name": model, "dim": dim}, "training": {"reg": reg}}
+        {"defaults": 1, "model": {"name": model, "dim": dim}, "training": {"reg_weight": reg}}
     )
     line = {
         "experiment": "made up",

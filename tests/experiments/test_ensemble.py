@@ -12,7 +12,7 @@ from fivestar.errors import SettingsError
 
 
 def trained(seed, **model):
-    training = {"epochs": 2, "batch": 20, "seed": seed}
+    training = {"epochs": 2, "batch_size": 20, "seed": seed}
     return fivestar.train(people_graph(), {"model": {"dim": 3, **model}, "training": training})
 
 

@@ -11,7 +11,8 @@ import pytest
 from fivestar.errors import SettingsError
 from fivestar.experiments.ledger import read_ledger, settings_hash, settings_of
 from fivestar.experiments.recipes import recipe
-from fivestar.runs.defaults import baseline, with_saved_model
+from fivestar.runs.defaults import as_saved, baseline
+from fivestar.runs.renamed import RenamedSetting, original_names
 from fivestar.runs.settings import TrainingSettings, make_settings, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -21,14 +22,12 @@ FROZEN = json.loads((ROOT / "tests/experiments/settings_before_0.2.json").read_t
 
 def as_then(settings):
     """Hash all values that settings had before 0.2, by the names of that time."""
-    names = baseline()["names"]
     values = {
         section: {
             key: value
-            for key, value in (
-                (names.get(name, name), value)
-                for name, value in json.loads(settings.model_dump_json())[section].items()
-            )
+            for key, value in original_names(
+                json.loads(settings.model_dump_json())[section]
+            ).items()
             if key in FROZEN["fields"][section]
         }
         for section in ("model", "training")
@@ -49,17 +48,18 @@ def test_every_setting_that_was_tried_resolves_to_the_same():
     lines = (ROOT / "results/tried.jsonl").read_text().splitlines()
     for line, frozen in zip(map(json.loads, lines), FROZEN["tried"], strict=False):
         model, training = line["settings_values"]["model"], line["settings_values"]["training"]
-        full = {**baseline()["training"], **training, "seed": line["seed"]}
-        assert as_then(make_settings({"model": model, "training": full})) == frozen
+        sections = as_saved({"model": model, "training": training})
+        full = {**baseline()["training"], **sections["training"], "seed": line["seed"]}
+        assert as_then(make_settings({**sections, "training": full})) == frozen
 
 
 def test_saved_runs_and_lines_of_before_learned_all_entries_at_one_rate():
     assert make_settings({}).model.off_diagonal_lr == 0.1
     assert make_settings({"model": {"denominator": "phase"}}).model.off_diagonal_lr == 1
     assert make_settings({"defaults": 1}).model.off_diagonal_lr == 1
-    assert make_settings(with_saved_model({})).model.off_diagonal_lr == 1
+    assert make_settings(as_saved({})).model.off_diagonal_lr == 1
     given = {"model": {"off-diagonal-lr": 0.5}}
-    assert make_settings(with_saved_model(given)).model.off_diagonal_lr == 0.5
+    assert make_settings(as_saved(given)).model.off_diagonal_lr == 0.5
 
 
 @pytest.mark.parametrize("file", FROZEN["files"])
@@ -76,7 +76,7 @@ def test_old_recipes_keep_their_hash(name):
 
 def test_the_baseline_names_every_setting():
     """A new setting enters the baseline with the value that means "as before"."""
-    absent = {"memory", "adversarial"}  # None, which TOML cannot write
+    absent = {"memory", "adversarial_temperature"}  # None, which TOML cannot write
     assert set(baseline()["training"]) == set(TrainingSettings.model_fields) - absent
 
 
@@ -85,6 +85,27 @@ def test_versions_of_defaults():
     assert (old.model.init, old.model.dim) == ("identity", 7)
     assert make_settings({"defaults": 1, "model": {"denominator": "phase"}}).model.init == "small"
     assert make_settings({}).model.init == "rotation"
-    assert make_settings({"model": {"start": "identity"}}).model.init == "identity"
     with pytest.raises(SettingsError, match="there are versions 1 and 2"):
         make_settings({"defaults": 3})
+
+
+@pytest.mark.parametrize(
+    ("section", "old", "new"),
+    [
+        ("model", {"start": "identity"}, {"init": "identity"}),
+        ("training", {"batch": 7}, {"batch_size": 7}),
+        ("training", {"candidates": 7}, {"num_candidates": 7}),
+        ("training", {"reg": 0.7}, {"reg_weight": 0.7}),
+        ("training", {"regularizer": "n3-moved"}, {"regularizer": "n3-transformed"}),
+        ("training", {"relation-weight": 1.0}, {"relation_loss_weight": 1.0}),
+    ],
+)
+def test_older_names_are_read_with_a_note(section, old, new):
+    with pytest.warns(RenamedSetting, match="is now .*the old names still work"):
+        renamed = make_settings({section: old})
+    assert renamed == make_settings({section: new})
+
+
+def test_a_setting_cannot_be_given_by_both_names():
+    with pytest.raises(SettingsError, match="reg is the former name of reg_weight: remove reg"):
+        make_settings({"training": {"reg": 0.1, "reg_weight": 0.2}})

@@ -124,14 +124,14 @@ OTHER = {
     "training": {
         "objective": "bce",
         "epochs": 7,
-        "batch": 7,
+        "batch_size": 7,
         "optimizer": "adam",
         "lr": 0.7,
         "regularizer": "f2",
-        "reg": 0.7,
+        "reg_weight": 0.7,
         "label_smoothing": 0.1,
         "average": 7,
-        "relation_weight": 0.7,
+        "relation_loss_weight": 0.7,
         "warmup": 1.0,
         "decay": "linear",
         "clip": 1.0,
@@ -151,14 +151,14 @@ OTHER = {
         "precision": "bf16",
         "max_minutes": 7.0,
     },
-    "of drawn candidates": {"candidates": 7},
-    "of drawn relations": {"relation_draws": 7},
+    "of drawn candidates": {"num_candidates": 7},
+    "of drawn relations": {"num_relation_candidates": 7},
     "of drawn tails": {
-        "negatives": 7,
+        "num_negatives": 7,
         "negatives_from": "unknown",
         "corruption": "bernoulli",
         "margin": 7.0,
-        "adversarial": 0.7,
+        "adversarial_temperature": 0.7,
     },
 }
 BASE = {
@@ -167,7 +167,7 @@ BASE = {
     "of distances": {"model": {"score": "distance"}},
     "of other models": {"model": {"name": "tucker"}},
     "of drawn candidates": {"training": {"objective": "softmax"}},
-    "of drawn relations": {"training": {"relation_weight": 0.7}},
+    "of drawn relations": {"training": {"relation_loss_weight": 0.7}},
     "of drawn tails": {"training": {"objective": "negative-sampling"}},
 }
 

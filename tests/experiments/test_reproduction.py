@@ -17,7 +17,7 @@ from fivestar.files import try_file_lock
 from fivestar.graph.writing import write_graph
 from fivestar.runs.settings import make_settings
 
-TRAINING = {"epochs": 4, "evaluate_every": 2, "batch": 20, "threads": 1}
+TRAINING = {"epochs": 4, "evaluate_every": 2, "batch_size": 20, "threads": 1}
 SETTINGS = """[model]
 name = "fivestar"
 [training]

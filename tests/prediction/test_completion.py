@@ -19,7 +19,10 @@ from fivestar.prediction.completion_file import complete, complete_into
 from fivestar.prediction.predictor import Predictor
 from fivestar.prediction.statements import CONFIDENCE, iri
 
-SETTINGS = {"model": {"dim": 6}, "training": {"epochs": 25, "evaluate-every": 0, "reg": 0.01}}
+SETTINGS = {
+    "model": {"dim": 6},
+    "training": {"epochs": 25, "evaluate-every": 0, "reg_weight": 0.01},
+}
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["reciprocals", "plain"])

@@ -33,7 +33,7 @@ def trained(**model):
     settings = {
         "defaults": 1,
         "model": {"dim": 8, **model},
-        "training": {"objective": "softmax", "epochs": 30, "evaluate-every": 0, "reg": 0.01},
+        "training": {"objective": "softmax", "epochs": 30, "evaluate-every": 0, "reg_weight": 0.01},
     }
     return fivestar.train(people_graph(), settings)
 

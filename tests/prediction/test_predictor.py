@@ -32,7 +32,10 @@ def folder(tmp_path_factory):
     (graph / "entity_labels.tsv").write_text("\n".join(labels) + "\n")
     types = [f"p{i}\tperson" for i in range(40)] + [f"c{i}\tcity" for i in range(5)]
     (graph / "entity_types.tsv").write_text("\n".join(types) + "\n")
-    settings = {"model": {"dim": 8}, "training": {"epochs": 20, "evaluate-every": 0, "reg": 0.0}}
+    settings = {
+        "model": {"dim": 8},
+        "training": {"epochs": 20, "evaluate-every": 0, "reg_weight": 0.0},
+    }
     fivestar.train(fivestar.read_graph(graph), settings, place / "run")
     return place / "run"
 

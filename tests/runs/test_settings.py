@@ -25,7 +25,7 @@ from fivestar.runs.settings import ModelSettings, TrainingSettings, make_setting
     dim=st.integers(1, 500),
     lr=st.floats(1e-6, 10),
     denominator=st.sampled_from(["mobius", "phase", "none"]),
-    regularizer=st.sampled_from(["n3", "n3-moved", "f2", "dura", "none"]),
+    regularizer=st.sampled_from(["n3", "n3-transformed", "f2", "dura", "none"]),
 )
 def test_settings_are_the_same_after_a_round_trip(tmp_path, dim, lr, denominator, regularizer):
     settings = make_settings(
@@ -123,9 +123,9 @@ def test_every_model_has_defaults_of_its_own(name):
 
 
 def test_what_is_given_wins_over_the_recipe():
-    values = {"model": {"name": "rotate"}, "training": {"negatives": 7}}
+    values = {"model": {"name": "rotate"}, "training": {"num_negatives": 7}}
     rotate = make_settings({**values, "recipe": "published"})
-    assert (rotate.training.negatives, rotate.training.optimizer) == (7, "adam")
+    assert (rotate.training.num_negatives, rotate.training.optimizer) == (7, "adam")
     assert rotate.resolved() == rotate
     assert make_settings({"training": {"lr": 0.7}}).training.lr == 0.7
 
@@ -135,7 +135,7 @@ def test_with_another_objective_nothing_of_the_recipe_is_used():
     assert make_settings(values).training == TrainingSettings(objective="bce")
 
 
-SOFTMAX = {"objective": "softmax", "regularizer": "n3-moved", "reciprocals": True}
+SOFTMAX = {"objective": "softmax", "regularizer": "n3-transformed", "reciprocals": True}
 GRAPH = GraphSize(20_000, 100_000, 0.1)
 
 
@@ -143,29 +143,29 @@ def test_defaults_follow_from_the_graph_unless_given():
     graph = people_graph()
     size = GraphSize(len(graph.entities), len(graph.train), graph.pair_redundancy)
     values = defaults_for("fivestar", SOFTMAX, size)
-    assert set(values) == {"batch", "epochs", "candidates", "reg"}
+    assert set(values) == {"batch_size", "epochs", "num_candidates", "reg_weight"}
     resolved = make_settings({}).for_graph(graph)
     assert {name: getattr(resolved.training, name) for name in values} == values
     assert resolved.for_graph(graph) == resolved
-    given = {"batch": 7, "epochs": 3, "candidates": 5, "reg": 0.5}
+    given = {"batch_size": 7, "epochs": 3, "num_candidates": 5, "reg_weight": 0.5}
     training = make_settings({"training": given}).for_graph(graph).training
     assert {name: getattr(training, name) for name in given} == given
 
 
 def test_candidates_are_sampled_in_large_graphs_for_queries_with_reciprocals():
-    assert defaults_for("fivestar", SOFTMAX, GRAPH)["candidates"] == 4096
-    assert defaults_for("fivestar", SOFTMAX, GRAPH._replace(entities=4000))["candidates"] == 0
+    assert defaults_for("fivestar", SOFTMAX, GRAPH)["num_candidates"] == 4096
+    assert defaults_for("fivestar", SOFTMAX, GRAPH._replace(entities=4000))["num_candidates"] == 0
     without = SOFTMAX | {"reciprocals": False}
-    assert defaults_for("fivestar", without, GRAPH)["candidates"] == 0
-    assert "candidates" not in defaults_for("fivestar", SOFTMAX | {"objective": "bce"}, GRAPH)
+    assert defaults_for("fivestar", without, GRAPH)["num_candidates"] == 0
+    assert "num_candidates" not in defaults_for("fivestar", SOFTMAX | {"objective": "bce"}, GRAPH)
 
 
 def test_the_default_weight_belongs_to_its_regularizer():
-    weight = defaults_for("fivestar", SOFTMAX, GRAPH)["reg"]
+    weight = defaults_for("fivestar", SOFTMAX, GRAPH)["reg_weight"]
     for change in ({"pair_redundancy": 0.9}, {"entities": 1000}):
-        assert defaults_for("fivestar", SOFTMAX, GRAPH._replace(**change))["reg"] < weight
-    assert "reg" not in defaults_for("fivestar", SOFTMAX | {"regularizer": "dura"}, GRAPH)
-    assert "reg" not in defaults_for("third-party", SOFTMAX, GRAPH)
+        assert defaults_for("fivestar", SOFTMAX, GRAPH._replace(**change))["reg_weight"] < weight
+    assert "reg_weight" not in defaults_for("fivestar", SOFTMAX | {"regularizer": "dura"}, GRAPH)
+    assert "reg_weight" not in defaults_for("third-party", SOFTMAX, GRAPH)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**9), st.floats(0, 1))
@@ -181,5 +181,5 @@ def test_the_default_weight_falls_with_density_and_redundancy(entities, triples,
 def test_larger_graphs_get_larger_batches_and_fewer_epochs(triples):
     sizes = (GRAPH._replace(triples=n) for n in (triples, 2 * triples))
     some, more = (defaults_for("fivestar", SOFTMAX, size) for size in sizes)
-    assert some["batch"] <= more["batch"]
+    assert some["batch_size"] <= more["batch_size"]
     assert some["epochs"] >= more["epochs"] >= 1

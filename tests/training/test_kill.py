@@ -13,7 +13,7 @@ import pytest
 KILLS = 20
 COMMAND = [sys.executable, "-c", "from fivestar.cli.main import main; main()", "train"]
 # Checkpoints every half second, so that many kills fall within an epoch or a write.
-SETTINGS = ["--dim", "32", "--epochs", "150", "--batch", "100", "--evaluate-every", "25"]
+SETTINGS = ["--dim", "32", "--epochs", "150", "--batch-size", "100", "--evaluate-every", "25"]
 SETTINGS += ["--threads", "1", "--checkpoint-minutes", "0.008", "--snapshot-epochs", "0,100"]
 
 

@@ -28,7 +28,7 @@ from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
     "model": {"dim": 6},
-    "training": {"epochs": 4, "batch": 40, "evaluate_every": 2, "decay": "none", "threads": 2},
+    "training": {"epochs": 4, "batch_size": 40, "evaluate_every": 2, "decay": "none", "threads": 2},
 }
 
 
@@ -59,7 +59,7 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
 @pytest.mark.parametrize(
     "change",
     [
-        {"batch": 20},
+        {"batch_size": 20},
         {"optimizer": "adam", "lr": 0.01},
         {"optimizer": "sgd"},
         {"lr": 0.01},
@@ -67,7 +67,7 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
         {"regularizer": "f2"},
         {"regularizer": "dura"},
         {"regularizer": "none"},
-        {"reg": 0.5},
+        {"reg_weight": 0.5},
         {"objective": "bce"},
         {"objective": "negative-sampling"},
         {"objective": "margin"},
@@ -75,9 +75,9 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
         {"warmup": 2},
         {"decay": "linear"},
         {"clip": 1e-3},
-        {"candidates": 3},
+        {"num_candidates": 3},
         {"average": 2},
-        {"relation_weight": 1.0},
+        {"relation_loss_weight": 1.0},
     ],
     ids=str,
 )
@@ -110,7 +110,12 @@ def test_every_setting_of_the_model_changes_the_result(graph, change):
 def test_off_diagonal_entries_take_shorter_steps_and_no_others_do(graph, optimizer, candidates):
     def after_one_step(rate):
         model = {"dim": 6, "off_diagonal_lr": rate}
-        training = {"optimizer": optimizer, "candidates": candidates, "epochs": 1, "batch": 10_000}
+        training = {
+            "optimizer": optimizer,
+            "num_candidates": candidates,
+            "epochs": 1,
+            "batch_size": 10_000,
+        }
         values = {"model": model, "training": {**small()["training"], **training}}
         trainer = Trainer(graph, make_settings(values))
         before = trainer.model.relations.detach().clone()
@@ -153,8 +158,8 @@ def test_every_option_of_other_models_changes_the_result(graph, change):
 def test_every_model_trains_resumes_and_loads(graph, tmp_path, name, objective):
     settings = {
         "model": {"name": name, "dim": 6},
-        "training": {"objective": objective, "epochs": 8, "batch": 20, "evaluate_every": 4}
-        | {"optimizer": "adam", "lr": 0.02, "reg": 0.001},
+        "training": {"objective": objective, "epochs": 8, "batch_size": 20, "evaluate_every": 4}
+        | {"optimizer": "adam", "lr": 0.02, "reg_weight": 0.001},
     }
     whole = fivestar.train(graph, settings)
     assert whole.history[-1]["loss"] < whole.history[0]["loss"]
@@ -174,16 +179,16 @@ def test_every_model_trains_resumes_and_loads(graph, tmp_path, name, objective):
 @pytest.mark.parametrize(
     "change",
     [
-        {"negatives": 5},
+        {"num_negatives": 5},
         {"negatives_from": "unknown"},
         {"corruption": "bernoulli"},
         {"margin": 1.0},
-        {"adversarial": 1.0},
+        {"adversarial_temperature": 1.0},
     ],
     ids=str,
 )
 def test_every_setting_of_sampling_changes_the_result(graph, change):
-    sampled = {"objective": "negative-sampling", "negatives": 20}
+    sampled = {"objective": "negative-sampling", "num_negatives": 20}
     plain = fivestar.train(graph, small(**sampled))
     assert not same(tables(plain), tables(fivestar.train(graph, small(**sampled | change))))
 
@@ -201,8 +206,8 @@ def test_riemannian_steps_learn_and_stay_on_the_ball(graph):
 @pytest.mark.parametrize("objective", ["softmax", "negative-sampling"])
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path, name, objective):
-    training = {"objective": objective, "epochs": 6, "batch": 20, "reciprocals": False}
-    training |= {"optimizer": "adam", "lr": 0.02, "reg": 0.001, "evaluate_every": 3}
+    training = {"objective": objective, "epochs": 6, "batch_size": 20, "reciprocals": False}
+    training |= {"optimizer": "adam", "lr": 0.02, "reg_weight": 0.001, "evaluate_every": 3}
     settings = {"model": {"name": name, "dim": 6}, "training": training}
     if name in {"tucker", "conve"}:
         assert "train it with reciprocals" in _refusal(graph, settings)
@@ -220,18 +225,21 @@ def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path,
 @pytest.mark.parametrize(
     ("training", "message"),
     [
-        ({"negatives": 9}, "negatives does nothing with the objective softmax"),
+        ({"num_negatives": 9}, "negatives does nothing with the objective softmax"),
         ({"negatives_from": "unknown"}, "belongs to negative-sampling and margin"),
         ({"margin": 1.0}, "margin does nothing"),
-        ({"objective": "margin", "adversarial": 1.0}, "it belongs to negative-sampling"),
+        (
+            {"objective": "margin", "adversarial_temperature": 1.0},
+            "it belongs to negative-sampling",
+        ),
         ({"objective": "margin", "label_smoothing": 0.1}, "it belongs to softmax and bce"),
         ({"corruption": "bernoulli"}, "corruption does nothing"),
         ({"objective": "margin", "precision": "tf32"}, "precision does nothing"),
-        ({"objective": "bce", "candidates": 9}, "candidates does nothing"),
-        ({"candidates": 9, "reciprocals": False}, "use them with reciprocals"),
-        ({"objective": "bce", "relation_weight": 1.0}, "relation-weight does nothing"),
-        ({"relation_weight": 1.0, "reciprocals": False}, "use reciprocals"),
-        ({"relation_draws": 2}, "without a relation-weight"),
+        ({"objective": "bce", "num_candidates": 9}, "candidates does nothing"),
+        ({"num_candidates": 9, "reciprocals": False}, "use them with reciprocals"),
+        ({"objective": "bce", "relation_loss_weight": 1.0}, "relation-weight does nothing"),
+        ({"relation_loss_weight": 1.0, "reciprocals": False}, "use reciprocals"),
+        ({"num_relation_candidates": 2}, "without a relation-weight"),
     ],
 )
 def test_a_setting_that_would_do_nothing_is_refused(graph, training, message):
@@ -256,16 +264,16 @@ def test_bce_is_refused_triple_by_triple(graph):
 
 
 def test_a_model_that_normalises_over_a_batch_is_not_done_in_parts(graph):
-    settings = {"model": {"name": "tucker", "dim": 6}, "training": {"batch": 90}}
+    settings = {"model": {"name": "tucker", "dim": 6}, "training": {"batch_size": 90}}
     settings["training"]["memory"] = "98400KiB"
     assert "cannot be done in parts" in _refusal(graph, settings)
-    settings["training"] = {"relation_weight": 1.0, "objective": "softmax"}
+    settings["training"] = {"relation_loss_weight": 1.0, "objective": "softmax"}
     assert "train it with relation-weight 0" in _refusal(graph, settings)
 
 
 def test_one_batch_gives_the_same_grouped_or_not(graph):
     grouped, single = (
-        fivestar.train(graph, small(batch=10_000, epochs=3, grouping=grouping))
+        fivestar.train(graph, small(batch_size=10_000, epochs=3, grouping=grouping))
         for grouping in ("queries", "triples")
     )
     for name, table in tables(grouped).items():
@@ -287,8 +295,8 @@ def test_the_result_is_the_mean_of_the_last_epochs(graph, tmp_path):
 
 
 def test_drawing_relations_changes_the_second_question(graph):
-    every = fivestar.train(graph, small(relation_weight=1.0))
-    some = fivestar.train(graph, small(relation_weight=1.0, relation_draws=1))
+    every = fivestar.train(graph, small(relation_loss_weight=1.0))
+    some = fivestar.train(graph, small(relation_loss_weight=1.0, num_relation_candidates=1))
     assert not same(tables(every), tables(some))
 
 
@@ -326,11 +334,11 @@ def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimize
 
 def test_a_run_killed_within_an_epoch_goes_on_to_the_same_bits(graph, tmp_path):
     settings = small(
-        batch=10,
+        batch_size=10,
         checkpoint_minutes=1e-9,
         warmup=1.5,
         decay="linear",
-        candidates=5,
+        num_candidates=5,
         average=3,
         relation_weight=0.5,
         relation_draws=2,
@@ -393,17 +401,17 @@ def test_snapshots_are_the_tables_of_their_epochs(graph, tmp_path):
     [
         {},
         {"reciprocals": False},
-        {"candidates": 9, "average": 2},
+        {"num_candidates": 9, "average": 2},
         {"objective": "negative-sampling"},
         {"objective": "negative-sampling", "reciprocals": False},
     ],
 )
 def test_a_bound_of_memory_changes_the_parts_and_not_the_result(graph, more):
-    plain = fivestar.train(graph, small(batch=100, **more))
-    needed = _refusal(graph, small(batch=100, memory="1KiB", **more))
+    plain = fivestar.train(graph, small(batch_size=100, **more))
+    needed = _refusal(graph, small(batch_size=100, memory="1KiB", **more))
     assert "needs at least 9" in needed
     tight = f"{int(float(needed.split()[-2]) * 1024) + 110}KiB"
-    settings = small(batch=100, memory=tight, **more)
+    settings = small(batch_size=100, memory=tight, **more)
     budget = make_budget(plain.model, 2 * len(graph.facts), make_settings(settings).training)
     assert budget.rows < 100 or "objective" in more
     assert budget.pairs < 100
@@ -535,7 +543,7 @@ def test_a_diverging_run_stops_with_advice(graph, tmp_path):
             graph,
             {
                 "model": {"name": "complex", "dim": 6},
-                "training": {"optimizer": "sgd", "lr": 1e30, "reg": 1.0, "epochs": 9},
+                "training": {"optimizer": "sgd", "lr": 1e30, "reg_weight": 1.0, "epochs": 9},
             },
             tmp_path / "run",
         )

@@ -25,8 +25,8 @@ from fivestar.training.search import Search
 from fivestar.training.space import Range, Space, read_space, with_point
 from fivestar.training.trials import Plan
 
-QUICK = {"epochs": 3, "evaluate_every": 1, "batch": 20, "threads": 1}
-SPACE = Space("made up", {"training.lr": (0.03, 0.1, 0.3), "training.reg": (0.01, 0.1)})
+QUICK = {"epochs": 3, "evaluate_every": 1, "batch_size": 20, "threads": 1}
+SPACE = Space("made up", {"training.lr": (0.03, 0.1, 0.3), "training.reg_weight": (0.01, 0.1)})
 
 
 class Watcher:
@@ -98,7 +98,7 @@ def test_trials_of_another_question_are_refused(tmp_path):
     Search(plan(), tmp_path / "study")
     for other, what in [
         (plan(training={"epochs": 4}), "settings"),
-        (plan(space=SPACE.without("training.reg")), "space"),
+        (plan(space=SPACE.without("training.reg_weight")), "space"),
         (plan(trial_minutes=1.0), "trial-minutes"),
     ]:
         with pytest.raises(SettingsError, match=f"another {what}, whose"):
@@ -158,22 +158,22 @@ def test_halving_trains_on_with_the_best_third(tmp_path):
 
 
 def test_the_default_comes_first_and_fixed_settings_are_not_searched():
-    base = make_settings({"model": {"dim": 4}, "training": {"reg": 0.05}})
+    base = make_settings({"model": {"dim": 4}, "training": {"reg_weight": 0.05}})
     space = space_around(base, {"training.lr"}, num_entities=100)
-    assert set(space.choices) == {"training.reg", "model.init"}
+    assert set(space.choices) == {"training.reg_weight", "model.init"}
     default, *others = starting_points(base, space)
     assert with_point(base, default) == base
     changed = [{k: v for k, v in point.items() if v != default[k]} for point in others]
     assert all(len(change) == 1 for change in changed), "one setting at a time"
-    regs = [change["training.reg"] for change in changed if "training.reg" in change]
+    regs = [change["training.reg_weight"] for change in changed if "training.reg_weight" in change]
     assert regs[:2] == pytest.approx([0.05 / 3, 0.15])
     assert regs[2:] == pytest.approx([0.005, 0.3])
     assert {"model.init": "identity"} in changed
     large = space_around(base, set(), num_entities=50_000, dims=(4, 8))
-    assert large.choices["training.candidates"] == (0, 1024, 4096)
+    assert large.choices["training.num_candidates"] == (0, 1024, 4096)
     assert large.choices["model.dim"] == (4, 8)
-    sampled = make_settings({"training": {"candidates": 4096}})
-    assert 0 not in space_around(sampled, set(), 50_000).choices["training.candidates"]
+    sampled = make_settings({"training": {"num_candidates": 4096}})
+    assert 0 not in space_around(sampled, set(), 50_000).choices["training.num_candidates"]
 
 
 def test_a_trial_that_is_cut_off_is_tried_again(tmp_path):
@@ -324,7 +324,7 @@ def test_a_space_that_makes_no_sense_is_refused(tmp_path, text, message):
 
 
 def test_a_space_of_settings_that_do_not_exist_is_refused(tmp_path):
-    with pytest.raises(SettingsError, match="did you mean 'reg'"):
+    with pytest.raises(SettingsError, match="did you mean 'reg_weight'"):
         Search(plan(space=Space("x", {"training.regg": (1,)})), tmp_path / "study")
     with pytest.raises(SettingsError, match="did you mean 'small'"):
         read_space("smal", "x")
@@ -333,10 +333,10 @@ def test_a_space_of_settings_that_do_not_exist_is_refused(tmp_path):
 
 
 def test_a_range_of_whole_numbers_stays_whole(tmp_path):
-    space = Space("x", {"training.batch": Range(10, 40)})
+    space = Space("x", {"training.batch_size": Range(10, 40)})
     search = Search(plan(trials=2, space=space), tmp_path / "study")
     search.run(Watcher())
-    assert all(isinstance(t.point["training.batch"], int) for t in search.tried())
+    assert all(isinstance(t.point["training.batch_size"], int) for t in search.tried())
 
 
 def test_a_point_changes_its_settings_and_nothing_else():
@@ -344,4 +344,4 @@ def test_a_point_changes_its_settings_and_nothing_else():
     assert settings_hash(with_point(base, {})) == settings_hash(base)
     changed = with_point(base, {"training.lr": 0.7, "model.dim": 9})
     assert (changed.training.lr, changed.model.dim) == (0.7, 9)
-    assert changed.training.reg == base.training.reg
+    assert changed.training.reg_weight == base.training.reg_weight

@@ -116,7 +116,7 @@ ALONE = [form for form in FORMS if form not in {"tucker", "conve"}]
 
 
 @pytest.mark.parametrize("form", ALONE)
-@pytest.mark.parametrize("regularizer", ["n3", "n3-moved", "none"])
+@pytest.mark.parametrize("regularizer", ["n3", "n3-transformed", "none"])
 @pytest.mark.parametrize(("objective", "smoothing"), [("softmax", 0.2), ("bce", 0.1)])
 def test_queries_for_heads_without_reciprocals(
     form, regularizer, objective, smoothing, monkeypatch

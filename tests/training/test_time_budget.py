@@ -25,7 +25,7 @@ from fivestar.training.speed import Speed, epochs_within, schedule
 QUICK = {
     "patience": 0,
     "epochs": 18,
-    "batch": 40,
+    "batch_size": 40,
     "threads": 1,
     "evaluate_every": 2,
     "checkpoint_every": 2,
@@ -82,10 +82,11 @@ def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_t
     trials = trials_of(tmp_path / "run")
     default, second = trials[0], next(line for line in trials if line["trial"] == 1)
     base = fivestar.make_settings(VALUES).for_graph(people_graph())
-    assert default["settings"] == {"reg": base.training.reg, "lr": base.training.lr} | {
-        "init": "rotation"
-    }
-    assert second["settings"]["reg"] != default["settings"]["reg"]
+    assert default["settings"] == {
+        "reg_weight": base.training.reg_weight,
+        "lr": base.training.lr,
+    } | {"init": "rotation"}
+    assert second["settings"]["reg_weight"] != default["settings"]["reg_weight"]
     assert second["settings"]["lr"] == default["settings"]["lr"]
     assert {line["trial"] for line in trials} == set(range(4))
     assert [line["epochs"] for line in trials if line["trial"] == 0] == [2, 6, 18]
@@ -101,7 +102,7 @@ def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_t
     assert budget["winner"] == {"model": "fivestar", **chosen["settings"]}
     # What is saved is a run like any other.
     loaded = fivestar.load(tmp_path / "run")
-    assert loaded.settings.training.reg == chosen["settings"]["reg"]
+    assert loaded.settings.training.reg_weight == chosen["settings"]["reg_weight"]
     assert loaded.settings.training.max_minutes == 0
     assert loaded.settings.training.epochs == loaded.metrics["epochs"] == 18
     assert not (tmp_path / "run" / "search").exists()
@@ -116,18 +117,18 @@ def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_t
 
 
 def test_settings_that_are_given_are_not_searched(tmp_path, few_trials):
-    values = {"model": {"dim": 4, "init": "small"}, "training": {**QUICK, "reg": 0.02}}
+    values = {"model": {"dim": 4, "init": "small"}, "training": {**QUICK, "reg_weight": 0.02}}
     fivestar.train(people_graph(), values, tmp_path / "run", budget="10m")
     trials = trials_of(tmp_path / "run")
     assert all(set(line["settings"]) == {"lr"} for line in trials)
     settings = fivestar.load(tmp_path / "run").settings
-    assert (settings.training.reg, settings.model.init) == (0.02, "small")
+    assert (settings.training.reg_weight, settings.model.init) == (0.02, "small")
 
 
 def test_models_and_dimensions_are_searched_if_asked_for(tmp_path, few_trials):
     fivestar.train(
         people_graph(),
-        {"training": {**QUICK, "lr": 0.3, "reg": 0.01}},
+        {"training": {**QUICK, "lr": 0.3, "reg_weight": 0.01}},
         tmp_path / "run",
         budget="10m",
         budget_models=["complex", "fivestar"],
@@ -162,7 +163,7 @@ def test_models_and_dimensions_are_searched_if_asked_for(tmp_path, few_trials):
 def test_what_cannot_be_done_within_a_budget_is_refused(tmp_path, values, more, message):
     arguments = {"budget": "10m", **more}
     if isinstance(values, fivestar.Settings):
-        fixed = {"lr": 0.1, "reg": 0.1, "candidates": 0}
+        fixed = {"lr": 0.1, "reg_weight": 0.1, "num_candidates": 0}
         values = {"model": {"init": "rotation"}, "training": fixed}
     with pytest.raises(SettingsError, match=message):
         fivestar.train(people_graph(), values, tmp_path / "run", **arguments)
@@ -205,7 +206,7 @@ def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch
     Slow(monkeypatch, 0.02)
     values = {
         "model": {"dim": 4},
-        "training": {"epochs": 1000, "batch": 40, "patience": 0, "threads": 1},
+        "training": {"epochs": 1000, "batch_size": 40, "patience": 0, "threads": 1},
     }
     told, began = Told(), time.monotonic()
     run = time_budget.train_within(people_graph(), values, "15s", tmp_path / "run", told)
@@ -224,7 +225,7 @@ def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch
 
 def test_where_no_epoch_fits_the_defaults_are_trained_until_the_time_is_over(tmp_path, monkeypatch):
     Slow(monkeypatch, 0.1)
-    values = {"model": {"dim": 4}, "training": {"batch": 1, "threads": 1}}
+    values = {"model": {"dim": 4}, "training": {"batch_size": 1, "threads": 1}}
     told, began = Told(), time.monotonic()
     run = time_budget.train_within(people_graph(), values, "4s", tmp_path / "run", told)
     assert time.monotonic() - began < 4 * 1.05 + 5
@@ -278,8 +279,8 @@ def test_settings_that_diverge_leave_the_default(tmp_path, monkeypatch, few_tria
 
     def diverges(trainer, *args, **kwargs):
         training, model = trainer.settings.training, trainer.settings.model
-        changed = (training.reg, training.lr, model.init) != (
-            default.training.reg,
+        changed = (training.reg_weight, training.lr, model.init) != (
+            default.training.reg_weight,
             default.training.lr,
             default.model.init,
         )

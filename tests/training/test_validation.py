@@ -22,7 +22,7 @@ from fivestar.training import loop, validation
 from fivestar.training.checkpoint import read_progress
 from fivestar.training.validation import sample_triples
 
-TRAINING = {"epochs": 6, "batch": 40, "evaluate_every": 2, "threads": 1}
+TRAINING = {"epochs": 6, "batch_size": 40, "evaluate_every": 2, "threads": 1}
 
 
 def small(**training):
@@ -265,7 +265,7 @@ def test_a_refit_without_a_schedule_is_a_plain_training_of_that_many_epochs(grap
 
 @pytest.mark.parametrize("source", [False, True])
 def test_a_run_killed_in_either_phase_ends_as_if_it_had_not_been(graph, tmp_path, source):
-    settings = small(batch=20, checkpoint_minutes=1e-9, decay="linear", average=2, refit=True)
+    settings = small(batch_size=20, checkpoint_minutes=1e-9, decay="linear", average=2, refit=True)
     settings["training"]["snapshot_epochs"] = (0, 3)
     begin = partial(fivestar.train, graph, settings, source=None)
     if source:

@@ -18,7 +18,7 @@ graph.facts
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 before = resident()
-training = {"batch": 5000, "epochs": 1, "checkpoint_minutes": 1e-9, **json.loads(sys.argv[1])}
+training = {"batch_size": 5000, "epochs": 1, "checkpoint_minutes": 1e-9, **json.loads(sys.argv[1])}
 model = {"dim": 100, "name": sys.argv[3]}
 fivestar.train(graph, {"model": model, "training": training}, sys.argv[2])
 # Not ru_maxrss: that counts what the process that began this one had, too.
@@ -35,22 +35,30 @@ SAMPLED = {"objective": "negative-sampling"}
 @pytest.mark.parametrize(
     ("model", "training", "bound"),
     [
-        ("fivestar", {"batch": 5000}, 140),
-        ("fivestar", {"batch": 5000, "refit": True}, 140),
-        ("murp", {"batch": 5000, "objective": "softmax"}, 200),
-        ("fivestar", {"batch": 5000, "reciprocals": False}, 160),
-        ("transe", {"batch": 5000, **SAMPLED, "negatives": 500, "reciprocals": True}, 130),
-        ("fivestar", {"batch": 5000, "objective": "negative-sampling", "negatives": 300}, 130),
-        ("rotate", {"batch": 5000, **SAMPLED, "negatives": 300, "reciprocals": False}, 200),
+        ("fivestar", {"batch_size": 5000}, 140),
+        ("fivestar", {"batch_size": 5000, "refit": True}, 140),
+        ("murp", {"batch_size": 5000, "objective": "softmax"}, 200),
+        ("fivestar", {"batch_size": 5000, "reciprocals": False}, 160),
+        ("transe", {"batch_size": 5000, **SAMPLED, "num_negatives": 500, "reciprocals": True}, 130),
+        (
+            "fivestar",
+            {"batch_size": 5000, "objective": "negative-sampling", "num_negatives": 300},
+            130,
+        ),
+        (
+            "rotate",
+            {"batch_size": 5000, **SAMPLED, "num_negatives": 300, "reciprocals": False},
+            200,
+        ),
         # These normalise over a batch, which is therefore never cut.
-        ("tucker", {"batch": 200}, 400),
-        ("conve", {"batch": 200}, 400),
+        ("tucker", {"batch_size": 200}, 400),
+        ("conve", {"batch_size": 200}, 400),
     ],
 )
 def test_the_working_set_stays_within_the_bound(tmp_path, model, training, bound):
     assert working_set(tmp_path / "bound", model, {**training, "memory": f"{bound}MiB"}) <= bound
     # Drawn tails are taken in parts that fit the cache, bound or not.
-    if training["batch"] == 5000 and "negatives" not in training:
+    if training["batch_size"] == 5000 and "num_negatives" not in training:
         free = working_set(tmp_path / "free", model, training)
         assert free > bound, "without a bound it takes no more: the test shows nothing"
 

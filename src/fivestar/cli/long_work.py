@@ -60,7 +60,7 @@ def say(text: str) -> None:
 def spoken(point: dict[str, Any]) -> str:
     """Settings of a trial in a line.
 
-    >>> spoken({"training.lr": 0.123456, "training.batch": 500})
+    >>> spoken({"training.lr": 0.123456, "training.batch_size": 500})
     'lr 0.123, batch 500'
     """
     return ", ".join(

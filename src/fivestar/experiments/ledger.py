@@ -21,7 +21,7 @@ from fivestar.errors import DamagedLedger, OutputError, SettingsError
 from fivestar.evaluation.report import evaluate
 from fivestar.experiments.kept_ranks import save_ranks
 from fivestar.files import file_lock
-from fivestar.runs.defaults import baseline, with_saved_model
+from fivestar.runs.defaults import as_saved, baseline
 from fivestar.runs.learned import learned_settings
 from fivestar.runs.provenance import provenance
 from fivestar.runs.run import Run
@@ -111,9 +111,9 @@ class Entry(_Line):
 def settings_of(entry: Entry) -> Settings:
     """Return the settings that a line was trained with, every value filled in."""
     model = {"name": entry.model, "dim": entry.dim, **entry.settings_values["model"]}
-    training = {**baseline()["training"], **entry.settings_values["training"], "seed": entry.seed}
-    sections = with_saved_model({"model": model, "training": training})
-    return make_settings(sections, entry.experiment)
+    sections = as_saved({"model": model, "training": entry.settings_values["training"]})
+    training = {**baseline()["training"], **sections["training"], "seed": entry.seed}
+    return make_settings({**sections, "training": training}, entry.experiment)
 
 
 def settings_hash(settings: Settings) -> str:

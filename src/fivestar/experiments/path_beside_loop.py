@@ -51,7 +51,7 @@ TRAINING: Mapping[str, Any] = {
     "optimizer": "adagrad",
     "lr": 0.1,
     "regularizer": "none",
-    "batch": 64,
+    "batch_size": 64,
 }
 # (left, right) of (t₁₀, r₃, t₁) and of (h₁₀, r₃, h₁), where the paper gives figures.
 PUBLISHED: Mapping[str, tuple[tuple[int, int], tuple[int, int]]] = {

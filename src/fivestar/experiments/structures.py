@@ -51,7 +51,7 @@ _SETTINGS: dict[str, Any] = {
         "optimizer": "adam",
         "lr": 0.02,
         "regularizer": "none",
-        "batch": 64,
+        "batch_size": 64,
         "epochs": 600,
     },
 }

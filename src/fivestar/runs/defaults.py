@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fivestar.errors import SettingsError
+from fivestar.runs.renamed import current_names
 
 CURRENT = 2
 # Settings whose default depends on the graph.
-GRAPH_DEFAULTS = frozenset({"batch", "epochs", "candidates", "reg"})
+GRAPH_DEFAULTS = frozenset({"batch_size", "epochs", "num_candidates", "reg_weight"})
 # Pair redundancy is at most .38 or at least .61 on the graphs that the weights were chosen on.
 _REDUNDANT = 0.5
 # Triples per pair of entities: below the first a graph is sparse, above the second it is dense.
@@ -28,8 +29,9 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def baseline() -> dict[str, dict[str, Any]]:
-    """Return the frozen defaults of version 1, under the names of that time."""
-    return tomllib.loads((_FOLDER / "defaults_v1.toml").read_text(encoding="utf-8"))
+    """Return the frozen defaults of version 1, under the current names."""
+    sections = tomllib.loads((_FOLDER / "defaults_v1.toml").read_text(encoding="utf-8"))
+    return {name: current_names(section) for name, section in sections.items()}
 
 
 @cache
@@ -55,9 +57,9 @@ def default_training(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     recipe = dict(_by_model("defaults.toml").get(model, {}))
     if given.get("objective", recipe.get("objective")) != recipe.get("objective"):
         return {}
-    recipe.pop("candidates", None)  # these two are known with the graph (`defaults_for`)
-    if isinstance(recipe.get("reg"), dict):
-        recipe.pop("reg")
+    recipe.pop("num_candidates", None)  # these two are known with the graph (`defaults_for`)
+    if isinstance(recipe.get("reg_weight"), dict):
+        recipe.pop("reg_weight")
     return recipe
 
 
@@ -81,23 +83,23 @@ def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> d
             candidates are sampled only for a softmax with reciprocals.
         graph: The size of the graph.
 
-    >>> training = {"objective": "softmax", "regularizer": "n3-moved", "reciprocals": True}
+    >>> training = {"objective": "softmax", "regularizer": "n3-transformed", "reciprocals": True}
     >>> defaults_for("fivestar", training, GraphSize(14_541, 272_115, 0.38))
-    {'batch': 500, 'epochs': 29, 'candidates': 4096, 'reg': 0.0775}
+    {'batch_size': 500, 'epochs': 29, 'num_candidates': 4096, 'reg_weight': 0.0775}
     >>> defaults_for("fivestar", training, GraphSize(135, 5_216, 0.61))
-    {'batch': 100, 'epochs': 40, 'candidates': 0, 'reg': 0.03}
+    {'batch_size': 100, 'epochs': 40, 'num_candidates': 0, 'reg_weight': 0.03}
     """
     values: dict[str, Any] = {
-        "batch": min(max(graph.triples // 250, 100), 500),
+        "batch_size": min(max(graph.triples // 250, 100), 500),
         "epochs": min(max(8_000_000 // max(graph.triples, 1), 5), 40),
     }
     recipe = _by_model("defaults.toml").get(model, {})
     if recipe.get("objective") == training["objective"] == "softmax":
-        sampled = training["reciprocals"] and graph.entities > recipe.get("candidates", 0)
-        values["candidates"] = recipe.get("candidates", 0) if sampled else 0
-        weight = recipe.get("reg")
+        sampled = training["reciprocals"] and graph.entities > recipe.get("num_candidates", 0)
+        values["num_candidates"] = recipe.get("num_candidates", 0) if sampled else 0
+        weight = recipe.get("reg_weight")
         if isinstance(weight, dict) and recipe["regularizer"] == training["regularizer"]:
-            values["reg"] = regularization_weight(weight["weak"], weight["strong"], graph)
+            values["reg_weight"] = regularization_weight(weight["weak"], weight["strong"], graph)
     return values
 
 
@@ -127,41 +129,36 @@ def source(model: str, file: str = "defaults.toml") -> str:
     return str(models.get(model, {}).get("source", ""))
 
 
-def renamed(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section of settings with older names replaced by the current ones.
-
-    >>> renamed({"start": "small", "dim": 10})
-    {'init': 'small', 'dim': 10}
-    """
-    current = {old: new for new, old in baseline()["names"].items()}
-    return {current.get(name, name): value for name, value in section.items()}
-
-
 def with_defaults_of(version: Any, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Fill a settings file of an older version with the defaults of that version."""
     if version not in (1, CURRENT) or isinstance(version, bool):
         raise SettingsError(f"defaults = {version!r}: there are versions 1 and {CURRENT}")
     if version == CURRENT:
         return dict(sections)
-    sections = with_saved_model(sections)
-    model = dict(sections["model"])
+    sections = as_saved(sections)
+    model = dict(sections.get("model", {}))
     if model.get("name", "fivestar") == "fivestar" and model.get("denominator") != "phase":
         model.setdefault("init", "identity")
     return with_recipe("published", {**sections, "model": model})
 
 
-def with_saved_model(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Fill in the model options that runs and ledger lines of before do not have.
+def as_saved(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of a saved run or ledger line under the current names, with all options.
 
-    >>> with_saved_model({"model": {"name": "fivestar"}})
-    {'model': {'off_diagonal_lr': 1.0, 'name': 'fivestar'}}
+    Options that did not exist at the time are filled in with the value that means the same.
+
+    >>> as_saved({"model": {"start": "small"}, "training": {"batch": 100}})
+    {'model': {'off_diagonal_lr': 1.0, 'init': 'small'}, 'training': {'batch_size': 100}}
     """
-    model = sections.get("model", {})
-    if model.get("name", "fivestar") != "fivestar":
-        return {**sections, "model": dict(model)}
-    options = {key: v for key, v in baseline()["model"].items() if key not in ("name", "dim")}
-    given = {key.replace("-", "_"): value for key, value in model.items()}
-    return {**sections, "model": {**options, **given}}
+    spelled = {
+        name: current_names({key.replace("-", "_"): value for key, value in section.items()})
+        for name, section in sections.items()
+    }
+    model = spelled.get("model", {})
+    if model.get("name", "fivestar") == "fivestar":
+        frozen = {key: v for key, v in baseline()["model"].items() if key not in ("name", "dim")}
+        spelled["model"] = {**frozen, **model}
+    return spelled
 
 
 def with_recipe(recipe: Any, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

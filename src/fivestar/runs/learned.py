@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from fivestar.runs.defaults import baseline
+from fivestar.runs.renamed import original_names
 from fivestar.runs.settings import Settings
 
 # Settings that change how a result is come by, or which of the equal ones, but not what is learned:
@@ -35,10 +36,12 @@ def learned_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     frozen = baseline()
     sections: dict[str, BaseModel] = {"model": resolved.model, "training": resolved.training}
     return {
-        section: {
-            frozen["names"].get(name, name): value
-            for name, value in values.model_dump(mode="json").items()
-            if name not in NOT_LEARNED and value not in (None, frozen[section].get(name))
-        }
+        section: original_names(
+            {
+                name: value
+                for name, value in values.model_dump(mode="json").items()
+                if name not in NOT_LEARNED and value not in (None, frozen[section].get(name))
+            }
+        )
         for section, values in sections.items()
     }

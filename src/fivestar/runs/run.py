@@ -30,7 +30,7 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.storage import load_graph, save_graph
 from fivestar.models.base import Model
 from fivestar.models.registry import make_model
-from fivestar.runs.defaults import with_saved_model
+from fivestar.runs.defaults import as_saved
 from fivestar.runs.settings import Settings, make_settings, read_values
 from fivestar.runs.tensors import write_tensors
 from fivestar.version import __version__
@@ -84,7 +84,7 @@ def read_begun_run(folder: Path) -> tuple[KnowledgeGraph, Settings]:
     if not (folder / "settings.toml").is_file():
         raise SourceNotFound(f"{folder} is not the folder of a run: it has no settings.toml")
     path = folder / "settings.toml"
-    settings = make_settings(with_saved_model(read_values(path)), str(path))
+    settings = make_settings(as_saved(read_values(path)), str(path))
     return load_graph(folder / "graph"), settings
 
 

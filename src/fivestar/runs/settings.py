@@ -17,10 +17,10 @@ from fivestar.runs.defaults import (
     GraphSize,
     default_training,
     defaults_for,
-    renamed,
     with_defaults_of,
     with_recipe,
 )
+from fivestar.runs.renamed import current_names, note_renamed
 from fivestar.runs.sizes import bytes_of
 from fivestar.spelling import closest_names
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 _LARGEST_FILE = 1 << 20
 OVER_ALL = ("softmax", "bce")
-_OVER_DRAWN = ("negative-sampling", "margin")
+_OVER_NEGATIVES = ("negative-sampling", "margin")
 # Settings that mean something for some objectives only.
 _ONLY_FOR: dict[str, tuple[str, ...]] = {
     "label_smoothing": OVER_ALL,
-    "candidates": ("softmax",),
-    "relation_weight": ("softmax",),
+    "num_candidates": ("softmax",),
+    "relation_loss_weight": ("softmax",),
     "precision": OVER_ALL,
-    "negatives": _OVER_DRAWN,
-    "negatives_from": _OVER_DRAWN,
-    "corruption": _OVER_DRAWN,
-    "margin": _OVER_DRAWN,
-    "adversarial": ("negative-sampling",),
+    "num_negatives": _OVER_NEGATIVES,
+    "negatives_from": _OVER_NEGATIVES,
+    "corruption": _OVER_NEGATIVES,
+    "margin": _OVER_NEGATIVES,
+    "adversarial_temperature": ("negative-sampling",),
 }
 
 
@@ -49,10 +49,12 @@ class _Section(BaseModel):
 
 
 class ModelSettings(_Section):
-    """What is trained. Which fields from `denominator` on it has depends on the model."""
+    """The model and its options: which of those from `denominator` on it has depends on it."""
 
-    name: str = Field("fivestar", description="Which model; `fivestar models` lists them.")
-    dim: int = Field(100, ge=1, description="Dimensions (complex ones, for complex models).")
+    name: str = Field("fivestar", description="Model; `fivestar models` lists them.")
+    dim: int = Field(
+        100, ge=1, description="Embedding dimension (complex dimensions for complex models)."
+    )
     denominator: Literal["mobius", "phase", "none"] | None = Field(
         None,
         description="5★E: the exact map, its phase only, or the affine part. (default: mobius)",
@@ -94,101 +96,112 @@ class ModelSettings(_Section):
 
 
 class TrainingSettings(_Section):
-    """How it is trained."""
+    """Settings of the training."""
 
     objective: Literal["softmax", "bce", "negative-sampling", "margin"] = Field(
         "softmax",
-        description="One tail against all entities, each entity by itself, or drawn ones only.",
+        description="Loss: cross-entropy over all entities, or a loss over sampled negatives.",
     )
-    candidates: int = Field(
+    num_candidates: int = Field(
         0,
         ge=0,
-        description="Entities drawn a step to stand for all, beside its answers; 0: all (exact).",
+        description="Sampled candidates per step, besides the targets (0: all entities).",
     )
-    relation_weight: float = Field(
+    relation_loss_weight: float = Field(
         0.0,
         ge=0,
-        description="Weight of a second question, which relation a head and a tail have; 0: none.",
+        description="Weight of the auxiliary relation-prediction loss (0: off).",
     )
-    relation_draws: int = Field(
-        0, ge=0, description="Relations drawn a step for that question; 0: all (exact)."
+    num_relation_candidates: int = Field(
+        0, ge=0, description="Relations sampled per step for that loss (0: all)."
     )
-    negatives: int = Field(64, ge=1, description="Tails drawn a triple, where they are drawn.")
+    num_negatives: int = Field(64, ge=1, description="Negative samples per triple.")
     negatives_from: Literal["all", "unknown"] = Field(
-        "all", description="Draw from all entities, or only from those not known as answers."
+        "all",
+        description="Sample negatives from all entities, or only from non-answers.",
     )
     corruption: Literal["uniform", "bernoulli"] = Field(
         "uniform",
-        description="Both sides count alike, or less where most entities are answers.",
+        description="Corrupt heads and tails equally often, or by the relation's tails per head.",
     )
     margin: float = Field(
-        6.0, ge=0, description="How far apart true and drawn should be, or what is added to scores."
+        6.0,
+        ge=0,
+        description="Margin of the loss (with negative-sampling: added to all scores).",
     )
-    adversarial: float | None = Field(
-        None, ge=0, description="How much more hard negatives count; not given: all alike, as BCE."
+    adversarial_temperature: float | None = Field(
+        None,
+        ge=0,
+        description="Self-adversarial temperature. (default: none, equal weights)",
     )
-    epochs: int = Field(40, ge=0, description="Passes over all training queries.")
-    batch: int = Field(500, ge=1, description="Queries (rows of scores) a step.")
+    epochs: int = Field(40, ge=0, description="Passes over the training queries.")
+    batch_size: int = Field(500, ge=1, description="Queries per batch.")
     optimizer: Literal["adagrad", "adam", "sgd", "riemannian-sgd"] = Field(
-        "adagrad", description="Update rule; riemannian-sgd is for MuRP."
+        "adagrad", description="Optimizer; riemannian-sgd is for MuRP."
     )
     lr: float = Field(0.1, gt=0, description="Learning rate.")
-    regularizer: Literal["n3", "n3-moved", "f2", "dura", "none"] = Field(
-        "n3-moved", description="What is kept small."
+    regularizer: Literal["n3", "n3-transformed", "f2", "dura", "none"] = Field(
+        "n3-transformed", description="Regularizer."
     )
-    reg: float = Field(0.1, ge=0, description="Weight of the regulariser.")
+    reg_weight: float = Field(0.1, ge=0, description="Regularization weight.")
     label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="Share of each target that goes to all entities alike."
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of the target distribution that is spread evenly over all entities.",
     )
-    warmup: float = Field(0.0, ge=0, description="Epochs in which lr rises linearly from 0.")
+    warmup: float = Field(0.0, ge=0, description="Epochs of linear learning-rate warmup.")
     decay: Literal["none", "linear"] = Field(
-        "none", description="Whether lr falls linearly to 0 until the last epoch."
+        "none", description="Learning-rate schedule: constant, or linear decay to 0."
     )
     average: int = Field(
         0,
         ge=0,
-        description="About so many last epochs' weights are averaged for the result; 0: none are.",
+        description="Average the weights of about the last N epochs (0: off).",
     )
     clip: float = Field(
-        0.0, ge=0, description="Largest norm of all gradients together; 0: unbounded."
+        0.0, ge=0, description="Clip the global gradient norm to this value (0: off)."
     )
     reciprocals: bool = Field(
         default=True,
-        description="Heads are asked for by a relation of their own, or by moving every entity.",
+        description="Reciprocal relations for head queries, or exhaustive head scoring.",
     )
     grouping: Literal["queries", "triples"] = Field(
-        "queries", description="One row of scores a query, or one a triple (slower, the same)."
+        "queries",
+        description="Batch unique (head, relation) queries, or single triples (slower, same loss).",
     )
     patience: int = Field(
-        0, ge=0, description="Stop after this many validations without a better MRR; 0: never."
+        0, ge=0, description="Stop early after this many validations without a better MRR (0: off)."
     )
-    evaluate_every: int = Field(5, ge=0, description="Epochs between validations; 0: never.")
+    evaluate_every: int = Field(
+        5, ge=0, description="Epochs between validations (0: no validation)."
+    )
     validation_queries: int = Field(
         0,
         ge=0,
-        description="Validation queries to rank, two per triple: a fixed sample (0: all).",
+        description="Rank a fixed sample of this many validation queries, two per triple (0: all).",
     )
     refit: bool = Field(
         default=False,
-        description="Finally train anew on train and valid, for the best number of epochs.",
+        description="Train again on train and valid for the best number of epochs.",
     )
     checkpoint_every: int = Field(1, ge=1, description="Epochs between checkpoints.")
     checkpoint_minutes: float = Field(
-        10.0, gt=0, description="Minutes until a checkpoint is written, even within an epoch."
+        10.0, gt=0, description="Minutes between checkpoints within an epoch."
     )
     snapshot_epochs: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="Epochs whose tables are kept for analysis, as in 0,5,10."
+        (), description="Epochs whose weights are saved for analysis, as in 0,5,10."
     )
-    seed: int = Field(0, ge=0, lt=2**31, description="The same seed gives the same run.")
-    threads: int = Field(0, ge=0, description="Threads of the processor; 0: as many as there are.")
+    seed: int = Field(0, ge=0, lt=2**31, description="Random seed.")
+    threads: int = Field(0, ge=0, description="CPU threads (0: all).")
     memory: str | None = Field(
-        None, description="Bound of the working set, as in 2GiB. (default: none)"
+        None, description="Limit of the working set, as in 2GiB. (default: none)"
     )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where to compute.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device.")
     precision: Literal["float32", "tf32", "bf16"] = Field(
-        "float32", description="Numbers inside the matrix products, where the device has them."
+        "float32", description="Precision of the matrix products, where the device supports it."
     )
-    max_minutes: float = Field(0, ge=0, description="Stop after this long; 0: never.")
+    max_minutes: float = Field(0, ge=0, description="Stop after this many minutes (0: no limit).")
 
     @field_validator("memory")
     @classmethod
@@ -267,19 +280,23 @@ def _check_training(training: TrainingSettings) -> None:
                 f"{name.replace('_', '-')} does nothing with the objective {training.objective}; "
                 f"it belongs to {' and '.join(objectives)}"
             )
-    if training.candidates and not training.reciprocals:
+    if training.num_candidates and not training.reciprocals:
         raise SettingsError(
-            "candidates are drawn for queries that ask for tails; use them with reciprocals"
+            "num-candidates needs reciprocals: candidates are sampled for tail queries only"
         )
-    if training.relation_weight and not training.reciprocals:
-        raise SettingsError("relations are asked for among reciprocal ones too; use reciprocals")
-    if training.relation_draws and not training.relation_weight:
-        raise SettingsError("relation-draws does nothing without a relation-weight; give one")
+    if training.relation_loss_weight and not training.reciprocals:
+        raise SettingsError("relation-loss-weight needs reciprocals")
+    if training.num_relation_candidates and not training.relation_loss_weight:
+        raise SettingsError(
+            "num-relation-candidates does nothing without a relation-loss-weight; set one"
+        )
     if training.refit and not training.evaluate_every:
-        raise SettingsError("refit needs validations to find the number of epochs: evaluate-every")
+        raise SettingsError(
+            "refit needs validation to find the number of epochs: set evaluate-every"
+        )
     if training.objective == "bce" and training.grouping == "triples":
         raise SettingsError(
-            "bce must know all answers of a query, or it takes true ones for false; "
+            "bce needs all answers of a query in one row, or it treats some as negatives; "
             "use grouping queries"
         )
 
@@ -299,7 +316,8 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
         if not isinstance(section, Mapping):
             raise SettingsError(f"{where}: [{name}] must be a section of settings")
         spelled = {str(key).replace("-", "_"): value for key, value in section.items()}
-        sections[name] = renamed(spelled) if name == "model" else spelled
+        note_renamed(spelled, f"{where}, [{name}]")
+        sections[name] = current_names(spelled)
         _check_keys(sections[name], kind, f"{where}, [{name}]")
     try:
         filled = with_recipe(recipe, with_defaults_of(version, sections))

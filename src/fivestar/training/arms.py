@@ -41,14 +41,14 @@ def space_around(
     """
     training = base.training
     choices: dict[str, Choices] = {}
-    if training.regularizer != "none" and training.reg > 0:
-        choices["training.reg"] = _around(training.reg, *_REG)
+    if training.regularizer != "none" and training.reg_weight > 0:
+        choices["training.reg_weight"] = _around(training.reg_weight, *_REG)
     low, high = training.lr / _LR_FACTOR, training.lr * _LR_FACTOR
     choices["training.lr"] = _around(
         training.lr, *(_ADAGRAD_LR if training.optimizer == "adagrad" else (low, high))
     )
     if training.objective == "softmax" and training.reciprocals:
-        choices["training.candidates"] = _candidates(training.candidates, num_entities)
+        choices["training.num_candidates"] = _candidates(training.num_candidates, num_entities)
     if base.model.init is not None and base.model.denominator != "phase":
         choices["model.init"] = _with(base.model.init, _INITS)
     if dims:
@@ -69,7 +69,7 @@ def starting_points(base: Settings, space: Space) -> list[dict[str, Any]]:
     points = [default, *_scaled(default, space, _NEAR)]
     for name, values in space.choices.items():
         if isinstance(values, Range):
-            if name != "training.reg":
+            if name != "training.reg_weight":
                 points.append({**default, name: _far_end(default[name], values)})
         else:
             points += [{**default, name: value} for value in values]
@@ -81,11 +81,13 @@ def _scaled(
     default: dict[str, Any], space: Space, factors: tuple[float, ...]
 ) -> list[dict[str, Any]]:
     """Return the default with other regularization weights, as far as the space goes."""
-    regs = space.choices.get("training.reg")
+    regs = space.choices.get("training.reg_weight")
     if not isinstance(regs, Range):
         return []
-    scaled = (default["training.reg"] * factor for factor in factors)
-    return [{**default, "training.reg": min(max(reg, regs.low), regs.high)} for reg in scaled]
+    scaled = (default["training.reg_weight"] * factor for factor in factors)
+    return [
+        {**default, "training.reg_weight": min(max(reg, regs.low), regs.high)} for reg in scaled
+    ]
 
 
 def _far_end(value: float, values: Range) -> float:

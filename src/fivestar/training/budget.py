@@ -37,7 +37,7 @@ def make_budget(model: Model, facts: int, training: TrainingSettings) -> Budget:
     """The largest parts that keep within `memory`, or whole batches if that is not set."""
     pair, most_pairs = _pair(model, training)
     if training.memory is None:
-        return Budget(training.batch, most_pairs, SCORE_BYTES)
+        return Budget(training.batch_size, most_pairs, SCORE_BYTES)
     # The weights, their gradients, what the update rule keeps, and the best weights so far.
     copies = 3 + _MOMENTS[training.optimizer]
     if training.average:
@@ -57,9 +57,9 @@ def make_budget(model: Model, facts: int, training: TrainingSettings) -> Budget:
             f"{written(fixed + row + pair)}"
         )
     if not row:
-        return Budget(training.batch, min(most_pairs, rest // pair), min(SCORE_BYTES, rest))
+        return Budget(training.batch_size, min(most_pairs, rest // pair), min(SCORE_BYTES, rest))
     pairs = min(most_pairs, max(1, rest // 4 // pair))
-    rows = min(training.batch, max(1, (rest - pairs * pair) // row))
+    rows = min(training.batch_size, max(1, (rest - pairs * pair) // row))
     return Budget(rows, pairs, min(SCORE_BYTES, rest // 4))
 
 
@@ -68,7 +68,7 @@ def _pair(model: Model, training: TrainingSettings) -> tuple[int, int]:
     width = model.entities.shape[1]
     if training.objective in OVER_ALL:
         return _FLOAT * _PAIR_COPIES * width, 1 << 14
-    drawn = 1 + training.negatives
+    drawn = 1 + training.num_negatives
     most = _DRAWN // (drawn * width)
     if training.reciprocals:
         return _FLOAT * (drawn * _DRAWN_COPIES * width + model.scratch_per_query), max(2, most)

@@ -174,8 +174,8 @@ def trial_lines(
 def short_names(point: dict[str, Any]) -> dict[str, Any]:
     """Return a point with the names of flags.
 
-    >>> short_names({"training.reg": 0.05, "model.init": "rotation"})
-    {'reg': 0.05, 'init': 'rotation'}
+    >>> short_names({"training.reg_weight": 0.05, "model.init": "rotation"})
+    {'reg_weight': 0.05, 'init': 'rotation'}
     """
     return {name.partition(".")[2].replace("_", "-"): value for name, value in point.items()}
 

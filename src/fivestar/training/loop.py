@@ -92,7 +92,7 @@ class Trainer:
             training.grouping,
             None if training.reciprocals else relations,
         )
-        self.steps = self.queries.batch_count(training.batch)  # an epoch
+        self.steps = self.queries.batch_count(training.batch_size)  # an epoch
         self.best: dict[str, Tensor] = {}
         self.average = Average(training.average)
 
@@ -177,11 +177,13 @@ class Trainer:
                 smoothing = training.label_smoothing
                 loss = Loss(
                     regularizer,
-                    training.reg,
+                    training.reg_weight,
                     smoothing,
                     OBJECTIVES[name],
-                    training.candidates,
-                    RelationQuestion(training.relation_weight, training.relation_draws),
+                    training.num_candidates,
+                    RelationQuestion(
+                        training.relation_loss_weight, training.num_relation_candidates
+                    ),
                 )
                 rows = min(self.budget.rows, len(self.queries))
                 return Step(self.model, loss, rows, self.budget.pairs, self.similarity)
@@ -191,10 +193,10 @@ class Trainer:
                     known = with_reciprocals(self.facts, len(self.graph.relations))
                 return SampledStep(
                     self.model,
-                    SampledLoss(kind, training.margin, training.adversarial),
-                    Negatives(training.negatives, len(self.graph.entities), known),
+                    SampledLoss(kind, training.margin, training.adversarial_temperature),
+                    Negatives(training.num_negatives, len(self.graph.entities), known),
                     regularizer,
-                    training.reg,
+                    training.reg_weight,
                     self.budget.pairs,
                     self._side_weights(),
                 )
@@ -224,7 +226,7 @@ class Trainer:
         """One pass over all queries (or its rest), with a validation if it is due."""
         training, progress = self.training, self.progress
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + progress.epoch)
-        batches = self.queries.batches(training.batch, order, self.device, progress.step)
+        batches = self.queries.batches(training.batch_size, order, self.device, progress.step)
         began = time.perf_counter()
         self.model.train()
         for batch in batches:
@@ -286,7 +288,9 @@ class Trainer:
         """What is random follows from seed, epoch and step, so no state of it is saved."""
         training = self.training
         drawn = (
-            training.candidates or training.relation_weight or training.objective not in OBJECTIVES
+            training.num_candidates
+            or training.relation_loss_weight
+            or training.objective not in OBJECTIVES
         )
         if not drawn and not self.model.is_stochastic:
             yield

@@ -42,7 +42,7 @@ def fit_new_rows(  # noqa: PLR0913
     apart = None if training.reciprocals else relations
     queries = Queries.of(with_reciprocals(facts, relations), apart_from=apart)
     others = Queries.of(with_reciprocals(train, relations), apart_from=apart)
-    loss = Loss(REGULARIZERS[training.regularizer], training.reg, 0.0, OBJECTIVES["softmax"])
+    loss = Loss(REGULARIZERS[training.regularizer], training.reg_weight, 0.0, OBJECTIVES["softmax"])
     step = Step(model.eval(), loss, _BATCH)
     table = model.entities.detach()
     kept = table.clone()

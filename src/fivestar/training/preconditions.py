@@ -40,12 +40,12 @@ def check_batch_norm(model: Model, settings: Settings, rows: int, facts: int) ->
             f"{name} normalises over a batch, so it cannot move every entity by "
             "itself to ask for heads: train it with reciprocals"
         )
-    if rows < min(training.batch, facts):
+    if rows < min(training.batch_size, facts):
         raise SettingsError(
             f"{name} normalises over a batch, so a batch cannot be done in "
             f"parts: give more memory or a batch of at most {rows}"
         )
-    if training.relation_weight:
+    if training.relation_loss_weight:
         raise SettingsError(
             f"{name} normalises over a batch, and a second question changes that"
             ": train it with relation-weight 0"

@@ -69,7 +69,7 @@ REGULARIZERS: dict[str, Regularizer | None] = {
     # Σ |h|³ + ‖r‖³ + |t|³ (Lacroix et al. 2018).
     "n3": Regularizer(_cube, "relation"),
     # Σ |h|³ + |q|³ + |t|³, q the moved head: holds where the matrix itself has no fixed scale.
-    "n3-moved": Regularizer(_cube, "moved"),
+    "n3-transformed": Regularizer(_cube, "moved"),
     # Σ |h|² + ‖r‖² + |t|².
     "f2": Regularizer(_square, "relation"),
     # Σ |h|² + |q|² + |t|² (Zhang et al. 2020, the half that a reciprocal triple completes).
