@@ -23,8 +23,9 @@ import torch
 
 import fivestar
 from fivestar.evaluation.metrics import metrics
-from fivestar.evaluation.ranking import rank_tails
+from fivestar.evaluation.ranking import rank_answers
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.queries import both_sides
 from fivestar.graph.triples import Triples
 from fivestar.prediction.fold_in import fold_in
 from fivestar.runs.provenance import provenance
@@ -78,10 +79,10 @@ def figures(run: Run, asked: list[Fact], facts: list[Fact], new: list[str]) -> d
 
     count = len(run.graph.relations)
     known = KnownAnswers.of(with_reciprocals(numbers(facts), count))
-    both = with_reciprocals(numbers(asked), count)
-    ranks = rank_tails(run.model, both.heads, both.relations, both.tails, known)
-    found = {name: metrics(ranks)[name] for name in ("mrr", "hits@10")} | {"asked": len(both)}
-    answer_new = np.isin(both.tails, [run.graph.entities.id_of(name) for name in new])
+    queries, answers = both_sides(numbers(asked), count)
+    ranks = rank_answers(run.model, queries, answers, known)
+    found = {name: metrics(ranks)[name] for name in ("mrr", "hits@10")} | {"asked": len(queries)}
+    answer_new = np.isin(answers, [run.graph.entities.id_of(name) for name in new])
     for side, chosen in (("new", answer_new), ("old", ~answer_new)):
         if chosen.any():
             found[f"mrr, answer {side}"] = float((1 / ranks.realistic[chosen]).mean())

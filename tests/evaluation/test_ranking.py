@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from fivestar.errors import NonFiniteScore
 from fivestar.evaluation.metrics import metrics, mrr_interval
-from fivestar.evaluation.ranking import Ranks, rank_tails
+from fivestar.evaluation.ranking import Ranks, rank_answers
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.queries import Queries, both_sides
 from fivestar.graph.triples import Triples
 from fivestar.models.registry import make_model
 
@@ -36,9 +37,8 @@ def test_ranks_are_those_of_a_brute_force_search(others, asked, score_bytes, til
     facts = ranked + with_reciprocals(Triples.of(others), 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fivestar.evaluation.ranking.TILE", tile)
-        ranks = rank_tails(
-            model, ranked.heads, ranked.relations, ranked.tails, KnownAnswers.of(facts), score_bytes
-        )
+        queries, answers = both_sides(Triples.of(asked), 2)
+        ranks = rank_answers(model, queries, answers, KnownAnswers.of(facts), score_bytes)
     true = set(map(tuple, facts.array.tolist()))
     for i, (h, r, t) in enumerate(ranked.array.tolist()):
         scores = model.score_tails(torch.tensor([h]), torch.tensor([r]))[0].tolist()
@@ -57,8 +57,7 @@ def test_heads_without_reciprocals_are_ranked_by_the_scores_of_triples(asked, sc
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fivestar.evaluation.ranking.TILE", tile)
         known = KnownAnswers.of(ranked)
-        columns = ranked.heads, ranked.relations, ranked.tails
-        ranks = rank_tails(model, *columns, known, score_bytes)
+        ranks = rank_answers(model, *both_sides(triples, 2), known, score_bytes)
     true = set(map(tuple, triples.array.tolist()))
     for i, (h, r, t) in enumerate(triples.array.tolist(), start=len(triples)):
         every = torch.arange(6)
@@ -73,8 +72,9 @@ def test_a_nan_is_an_error_and_never_a_rank():
     with torch.no_grad():
         model.entities[4, 0] = torch.nan
     facts = Triples.of([(0, 0, 1)])
+    queries = Queries.for_tails(facts.heads, facts.relations, 2)
     with pytest.raises(NonFiniteScore, match="has diverged"):
-        rank_tails(model, facts.heads, facts.relations, facts.tails, KnownAnswers.of(facts))
+        rank_answers(model, queries, facts.tails, KnownAnswers.of(facts))
 
 
 def test_infinite_scores_are_ranked():
@@ -84,10 +84,9 @@ def test_infinite_scores_are_ranked():
         model.relations.fill_(1.0)
     facts = Triples.of([(5, 0, 1)])
     told = []
-    ranks = rank_tails(
+    ranks = rank_answers(
         model,
-        facts.heads,
-        facts.relations,
+        Queries.for_tails(facts.heads, facts.relations, 2),
         facts.tails,
         KnownAnswers.of(facts),
         progress=lambda done, total: told.append((done, total)),

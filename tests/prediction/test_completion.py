@@ -13,6 +13,7 @@ import fivestar
 from fivestar.cli.main import app
 from fivestar.errors import OutputError, SettingsError
 from fivestar.graph.triples import Triples
+from fivestar.models import scoring
 from fivestar.prediction import completion, completion_file
 from fivestar.prediction.completion import Completer, Goal
 from fivestar.prediction.completion_file import complete, complete_into
@@ -56,7 +57,8 @@ def everything(predictor):
 @pytest.mark.parametrize("goal", [Goal(top=25, slots="all"), Goal(threshold=0.03, slots="all")])
 def test_against_scoring_everything(predictor, goal, monkeypatch):
     monkeypatch.setattr(completion, "TILE", 16)
-    monkeypatch.setattr(completion, "_ROWS", 11)
+    monkeypatch.setattr(completion, "BATCH_SIZE", 11)
+    monkeypatch.setattr(scoring, "BATCH_SIZE", 11)
     found = complete(predictor, goal)
     wanted = everything(predictor)
     assert len(found) > 3

@@ -14,7 +14,7 @@ from fivestar.cli.terminal import counting_progress, out
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fivestar.evaluation.best import Which
+    from fivestar.evaluation.topk import Which
     from fivestar.prediction.predictor import Predictions, Predictor
 
 EXAMPLE = "Example: fivestar ask my_run Paris capital_of _"

@@ -21,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fivestar.errors import SettingsError
-from fivestar.evaluation.best import Best, Wanted, best_tails
 from fivestar.evaluation.ranking import Progress
+from fivestar.evaluation.topk import AnswerFilter, TopK, top_k
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.queries import both_sides
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 
@@ -100,7 +101,7 @@ def calibrate(
     """
     rng = np.random.default_rng(seed)
     found, truth = answered(model, graph, graph.valid, rng, most, progress)
-    at, half = found.log_shares[found.ids >= 0].astype(np.float64), rng.random(len(truth)) < 0.5
+    at, half = found.log_probs[found.ids >= 0].astype(np.float64), rng.random(len(truth)) < 0.5
     methods: dict[Method, Any] = {"isotonic": _isotonic, "platt": _platt}
     errors: dict[Method, float] = dict.fromkeys(methods, 0.0)
     for name, fit in methods.items():
@@ -119,7 +120,7 @@ def answered(
     rng: np.random.Generator,
     most: int = MOST_FACTS,
     progress: Progress | None = None,
-) -> tuple[Best, Numbers]:
+) -> tuple[TopK, Numbers]:
     """The best answers to the questions of some facts, and which of them are true."""
     if not len(split):
         raise SettingsError(
@@ -128,18 +129,18 @@ def answered(
     relations = len(graph.relations)
     some = rng.permutation(len(split))[:most]
     chosen = Triples(split.heads[some], split.relations[some], split.tails[some])
-    asked = with_reciprocals(chosen, relations)
-    questions = np.unique(np.stack([asked.heads, asked.relations], axis=1), axis=0).astype(np.int64)
+    queries, _ = both_sides(chosen, relations)
+    pairs = np.stack([queries.entity, queries.reciprocal_relation], axis=1)
+    queries = queries[np.unique(pairs, axis=0, return_index=True)[1]]
     own = KnownAnswers.of(with_reciprocals(split, relations))
     facts = graph.facts
     rest = facts.array[~facts.are_in(split)]
     others = KnownAnswers.of(with_reciprocals(Triples.of(rest), relations))
-    heads, asks = questions.T
-    wanted = Wanted(others, "new", itself=graph.allows_self_answers)
-    best = best_tails(model, heads, asks, _ANSWERS, wanted, progress)
-    row, true = own.of_queries(heads, asks)
+    answer_filter = AnswerFilter(others, "new", allows_self=graph.allows_self_answers)
+    best = top_k(model, queries, _ANSWERS, answer_filter, progress)
+    row, true = own.of_queries(queries.entity, queries.reciprocal_relation)
     width = len(graph.entities)
-    mine = np.arange(len(questions))[:, None] * width + best.ids
+    mine = np.arange(len(queries))[:, None] * width + best.ids
     truth = np.isin(mine, row * width + true)[best.ids >= 0]
     return best, truth.astype(np.float64)
 
@@ -166,7 +167,7 @@ def calibration_report(
     """Of the answers to test questions: σ(score), the softmax as it is, and calibrated."""
     found, truth = answered(model, graph, graph.test, np.random.default_rng(seed))
     there = found.ids >= 0
-    shares = found.log_shares[there].astype(np.float64)
+    shares = found.log_probs[there].astype(np.float64)
     return {
         "sigmoid": reliability(_sigmoid(found.scores[there].astype(np.float64)), truth),
         "softmax": reliability(np.exp(shares), truth),

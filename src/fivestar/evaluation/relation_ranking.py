@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fivestar.evaluation.ranking import Ranks, SelfCandidate, refuse_nan
+from fivestar.evaluation.ranking import Ranks, SelfCandidate, check_no_nan
 from fivestar.evaluation.triple_scores import triple_scores
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers
@@ -25,7 +25,7 @@ def rank_relations(model: Model, graph: KnowledgeGraph, triples: Triples) -> Ran
     for first in range(0, len(triples), size):
         some = triples.take(np.arange(first, min(first + size, len(triples))))
         scores = _scores(model, some, relations)
-        refuse_nan(scores)
+        check_no_nan(scores)
         rows = np.arange(len(some))
         goal = scores[rows, some.relations][:, None]
         row, answer = known.of_queries(some.heads, some.tails)

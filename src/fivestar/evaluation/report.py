@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fivestar.evaluation.metrics import HITS, metrics, mrr_interval, self_answer_metrics
-from fivestar.evaluation.ranking import SCORE_BYTES, Progress, Ranks, rank_tails
+from fivestar.evaluation.ranking import SCORE_BYTES, Progress, Ranks, rank_answers
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.queries import Side, both_sides
 from fivestar.graph.statistics import relation_profiles
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.models.scoring import has_reciprocals
 
 Grouping = Literal["relation", "side", "category", "seen"]
 
@@ -106,17 +108,14 @@ def evaluate(
     relations = len(graph.relations)
     if known is None:
         known = KnownAnswers.of(with_reciprocals(graph.facts + triples, relations))
-    asked = with_reciprocals(triples, relations)
-    ranks = rank_tails(
-        model, asked.heads, asked.relations, asked.tails, known, score_bytes, progress
-    )
-    is_tail = np.arange(len(asked)) < len(triples)
+    queries, answers = both_sides(triples, relations)
+    ranks = rank_answers(model, queries, answers, known, score_bytes, progress)
     return Evaluation(
         triples,
-        head_ranks=ranks.take(~is_tail),
-        tail_ranks=ranks.take(is_tail),
+        head_ranks=ranks.take(queries.side == Side.HEAD),
+        tail_ranks=ranks.take(queries.side == Side.TAIL),
         self_hidden=~graph.allows_self_answers[triples.relations],
         heads_by=(
-            "reciprocal relations" if len(model.relations) > relations else "moving every entity"
+            "reciprocal relations" if has_reciprocals(model, relations) else "moving every entity"
         ),
     )

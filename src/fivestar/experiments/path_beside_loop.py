@@ -21,10 +21,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fivestar.evaluation.ranking import rank_tails
+from fivestar.evaluation.ranking import rank_answers
 from fivestar.experiments.structures import FIRST, SECOND, Numbers, side_by_side
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.queries import both_sides
 from fivestar.graph.triples import Triples
 from fivestar.runs.run import Run
 from fivestar.training.loop import train
@@ -134,16 +135,15 @@ def graph_with(closing: Closing) -> KnowledgeGraph:
 def ranks(run: Run, facts: Sequence[Numbers]) -> Ranks:
     """The (left, right) ranks of triples among all entities but other answers known from train."""
     count = len(run.graph.relations)
-    known = with_reciprocals(run.graph.train, count)
 
-    def rank(given: int, relation: int, wanted: int) -> float:
-        # Each by itself: a triple that is asked for hides no other one.
-        asked = Triples.of([(given, relation, wanted)])
-        answers = KnownAnswers.of(known + asked)
-        found = rank_tails(run.model, asked.heads, asked.relations, asked.tails, answers)
-        return float(found.realistic[0])
+    def rank(fact: Numbers) -> tuple[float, float]:
+        # Each triple by itself, so that it is not filtered out of the ranking of another one.
+        triple = Triples.of([fact])
+        known = KnownAnswers.of(with_reciprocals(run.graph.train + triple, count))
+        tail, head = rank_answers(run.model, *both_sides(triple, count), known).realistic
+        return float(head), float(tail)
 
-    return np.array([(rank(t, r + count, h), rank(h, r, t)) for h, r, t in facts])
+    return np.array([rank(fact) for fact in facts])
 
 
 def _rows(triples: Triples) -> list[Numbers]:

@@ -24,10 +24,11 @@ import torch
 from torch import Tensor
 
 from fivestar.errors import SettingsError
-from fivestar.evaluation.best import scorer
-from fivestar.evaluation.ranking import refuse_nan
+from fivestar.evaluation.ranking import check_no_nan
+from fivestar.graph.queries import Queries
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.models.scoring import BATCH_SIZE, new_tiles, score_answers, score_tiles
 from fivestar.models.similarity import TILE
 from fivestar.prediction.predictor import Predictor
 
@@ -35,8 +36,6 @@ Ids = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 # Which entities may be heads and tails: those seen there in train, or all.
 Slots = Literal["seen", "all"]
-# Questions asked at once.
-_ROWS = 512
 # An answer with less than this share of its question's softmax is never a likely one.
 _LEAST_SHARE = 0.01
 # What a score may lose by exp and log.
@@ -129,8 +128,10 @@ class Completer:
         least = self._least_share(best)
         count = len(self.graph.relations)
         domain, range_, loops = self.slots(number)
-        tails = self._ask(number, domain, range_, least, on_rows)
-        heads = self._ask(number + count, range_, domain, least, on_rows)
+        tail_queries = Queries.for_tails(domain, np.full(len(domain), number), count)
+        head_queries = Queries.for_heads(range_, np.full(len(range_), number), count)
+        tails = self._ask(tail_queries, range_, least, on_rows)
+        heads = self._ask(head_queries, domain, least, on_rows)
         # As pairs (head, tail), from both sides.
         pairs = np.concatenate([tails.pairs, heads.pairs[:, ::-1]])
         pairs = np.unique(pairs[loops | (pairs[:, 0] != pairs[:, 1])], axis=0)
@@ -138,8 +139,9 @@ class Completer:
         triples = Triples(*(c.astype(np.int32) for c in (pairs[:, 0], relation, pairs[:, 1])))
         new = ~triples.are_in(self.graph.facts)
         h, t = pairs[new].T
-        forward = self._shares(h, np.full(len(h), number), t, tails.totals)
-        backward = self._shares(t, np.full(len(h), number + count), h, heads.totals)
+        relations = np.full(len(h), number)
+        forward = self._shares(Queries.for_tails(h, relations, count), t, tails.totals)
+        backward = self._shares(Queries.for_heads(t, relations, count), h, heads.totals)
         likely = [self.predictor.likely(x.astype(np.float32)) for x in (forward, backward)]
         # Without probabilities the softmax itself orders them.
         chances = [
@@ -186,35 +188,31 @@ class Completer:
 
     @torch.no_grad()
     def _ask(
-        self, relation: int, given: Ids, answers: Ids, least: float, on_rows: Callable[[int], None]
+        self, queries: Queries, answers: Ids, least: float, on_rows: Callable[[int], None]
     ) -> _Answers:
-        """All likely answers to questions of a relation, or r + R for its heads."""
+        """Return all likely answers to queries."""
         device, entities = self.model.entities.device, len(self.graph.entities)
         allowed = torch.zeros(entities, dtype=torch.bool, device=device)
         allowed[torch.as_tensor(answers, device=device)] = True
         totals = np.zeros(entities)
         pairs = [np.zeros((0, 2), np.int64)]
-        for first in range(0, len(given), _ROWS):
-            some = given[first : first + _ROWS]
-            total, found = self._answers(torch.as_tensor(some, device=device), relation, least)
-            totals[some] = total.double().cpu().numpy()
+        for first in range(0, len(queries), BATCH_SIZE):
+            some = queries[first : first + BATCH_SIZE]
+            total, found = self._answers(some, least)
+            totals[some.entity] = total.double().cpu().numpy()
             pairs.append(found[allowed[found[:, 1]]].cpu().numpy())
             on_rows(len(some))
         return _Answers(np.concatenate(pairs), totals)
 
-    def _answers(self, rows: Tensor, relation: int, least: float) -> tuple[Tensor, Tensor]:
+    def _answers(self, queries: Queries, least: float) -> tuple[Tensor, Tensor]:
         model = self.model
-        given = rows.cpu().numpy()
-        score = scorer(model, given, np.full_like(given, relation))
+        rows = torch.as_tensor(queries.entity, device=model.entities.device)
         share = float(np.exp(least))
         # The softmax so far: its terms are exp(score − high), and mass is their sum.
         high = model.entities.new_full((len(rows),), -torch.inf)
         mass = torch.zeros_like(high)
         kept: list[tuple[Tensor, Tensor, Tensor]] = []
-        buffer = model.entities.new_empty(len(rows), min(TILE, len(model.entities)))
-        for start in range(0, len(model.entities), TILE):
-            scores = buffer[:, : len(model.entities) - start]
-            score(start, scores)
+        for start, scores in score_tiles(model, queries, new_tiles(model, len(rows), TILE)):
             peak = scores.amax(dim=1)
             higher = torch.maximum(high, peak)
             terms = scores.sub_(higher[:, None]).exp_()
@@ -228,26 +226,19 @@ class Completer:
             )
         total = high + mass.log()
         if not torch.isfinite(total.sum()):
-            refuse_nan(total.cpu().numpy())
+            check_no_nan(total.cpu().numpy())
         row, column, value = (torch.cat(part) for part in zip(*kept, strict=True))
         wanted = value >= total[row] + least - _SLACK
         return total, torch.stack([rows[row[wanted]], column[wanted]], dim=1)
 
-    @torch.no_grad()
-    def _shares(self, given: Ids, relations: Ids, answers: Ids, totals: Numbers) -> Numbers:
-        """Log p of answers whose questions' totals are known."""
-        model, own = self.model, len(self.model.relations)
-        device = model.entities.device
-        h, r, t = (torch.as_tensor(x, device=device) for x in (given, relations, answers))
-        found = np.zeros(len(given))
-        for first in range(0, len(given), _ROWS):
-            some = slice(first, first + _ROWS)
-            if relations[0] < own:
-                scores = model.score(h[some], r[some], t[some])
-            else:
-                scores = model.score(t[some], r[some] - own, h[some])
-            found[some] = scores.double().cpu().numpy()
-        return found - totals[given]
+    def _shares(self, queries: Queries, answers: Ids, totals: Numbers) -> Numbers:
+        """Return log p of one answer per query, from the log-sum-exp of each query."""
+        scores = np.zeros(len(queries))
+        for first in range(0, len(queries), BATCH_SIZE):
+            some = slice(first, first + BATCH_SIZE)
+            score = score_answers(self.model, queries[some], answers[some])
+            scores[some] = score.double().cpu().numpy()
+        return scores - totals[queries.entity]
 
 
 @dataclass(frozen=True)

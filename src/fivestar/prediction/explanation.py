@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from fivestar.errors import SettingsError
-from fivestar.evaluation.ranking import rank_tails
+from fivestar.evaluation.ranking import rank_answers
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.queries import both_sides
 from fivestar.graph.steps import Steps
 from fivestar.graph.triples import Triples
 from fivestar.prediction.analogies import Analogy, analogous_facts
@@ -119,8 +120,7 @@ def _ranks(run: Run, asked: Asked) -> tuple[RankAmong, RankAmong]:
         for facts in run.graph.splits.values()
     ]
     known = KnownAnswers.of(with_reciprocals(sum(rivals, start=fact), relations))
-    both = with_reciprocals(fact, relations)
-    ranks = rank_tails(run.model, both.heads, both.relations, both.tails, known)
+    ranks = rank_answers(run.model, *both_sides(fact, relations), known)
     hides_self = ~run.graph.allows_self_answers[fact.relations]
     ranks = ranks.without_self(np.tile(hides_self, 2))
     tail, head = zip(ranks.realistic.tolist(), ranks.candidates.tolist(), strict=True)

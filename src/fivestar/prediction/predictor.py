@@ -14,10 +14,11 @@ import numpy.typing as npt
 import torch
 
 from fivestar.errors import GraphWarning, SettingsError
-from fivestar.evaluation.best import Ids, Wanted, Which, best_tails, log_shares
 from fivestar.evaluation.calibration import Calibration, calibrate
+from fivestar.evaluation.topk import AnswerFilter, Which, answer_log_probs, top_k
 from fivestar.extras import require
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.queries import Ids, Queries, Side
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.runs.run import Run
@@ -103,11 +104,11 @@ class Predictor:
             return None  # nothing is held out
         return calibrate(self.model, self.graph)
 
-    def likely(self, log_shares: npt.NDArray[np.float32]) -> list[float | None]:
+    def likely(self, log_probs: npt.NDArray[np.float32]) -> list[float | None]:
         """The probabilities of log p(answer | question)."""
         if self.calibration is None:
-            return [None] * len(log_shares)
-        found: list[float | None] = self.calibration(log_shares).tolist()
+            return [None] * len(log_probs)
+        found: list[float | None] = self.calibration(log_probs).tolist()
         return found
 
     def ask(
@@ -135,7 +136,7 @@ class Predictor:
         relation allows self-answers (`KnowledgeGraph.allows_self_answers`).
         """
         itself = self.graph.allows_self_answers
-        wanted = Wanted(self.known, which, self._of_types(types), itself)
+        wanted = AnswerFilter(self.known, which, self._of_types(types), itself)
         about_relation = numbers[:, 1] < 0
         if types and about_relation.any():
             raise SettingsError("types are those of entities; a relation has none")
@@ -209,19 +210,20 @@ class Predictor:
     def probabilities(self, triples: Triples) -> list[float | None]:
         """How likely triples are: the mean of both questions that they answer."""
         h, r, t = triples.array.T.astype(np.int64)
-        tails = self.likely(log_shares(self.model, h, r, t))
-        heads = self.likely(log_shares(self.model, t, r + len(self.graph.relations), h))
+        count = len(self.graph.relations)
+        tails = self.likely(answer_log_probs(self.model, Queries.for_tails(h, r, count), t))
+        heads = self.likely(answer_log_probs(self.model, Queries.for_heads(t, r, count), h))
         return [
             None if one is None or other is None else (one + other) / 2
             for one, other in zip(tails, heads, strict=True)
         ]
 
-    def _entities(self, numbers: Ids, top: int, wanted: Wanted) -> Iterator[list[Prediction]]:
+    def _entities(self, numbers: Ids, top: int, wanted: AnswerFilter) -> Iterator[list[Prediction]]:
         heads, relations, tails = numbers.T
-        for_heads = heads < 0
-        given = np.where(for_heads, tails, heads)
-        asked = relations + np.where(for_heads, len(self.graph.relations), 0)
-        best = best_tails(self.model, given, asked, top, wanted)
+        side = np.where(heads < 0, Side.HEAD, Side.TAIL).astype(np.int8)
+        entity = np.where(heads < 0, tails, heads)
+        queries = Queries(entity, relations, side, len(self.graph.relations))
+        best = top_k(self.model, queries, top, wanted)
         # Named all at once: looking names up one question at a time takes longer than answering.
         there = best.ids >= 0
         answers = _named(
@@ -229,7 +231,7 @@ class Predictor:
             best.ids[there],
             np.broadcast_to(np.arange(1, best.ids.shape[1] + 1), best.ids.shape)[there],
             best.scores[there],
-            self.likely(best.log_shares[there]),
+            self.likely(best.log_probs[there]),
             best.known[there],
         )
         for count in there.sum(axis=1).tolist():

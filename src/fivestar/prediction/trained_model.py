@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fivestar.errors import GraphError, GraphWarning, SettingsError
-from fivestar.evaluation.best import Which
+from fivestar.evaluation.topk import Which
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.fivestar import Denominator, Score
 from fivestar.prediction.explanation import Explainer, Explanation

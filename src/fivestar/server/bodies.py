@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from fivestar.evaluation.best import Which
+from fivestar.evaluation.topk import Which
 
 # Longer names are a mistake, not a question.
 LONGEST_NAME = 10_000

@@ -14,7 +14,8 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from fivestar.evaluation.best import ROWS, Which
+from fivestar.evaluation.topk import Which
+from fivestar.models.scoring import BATCH_SIZE
 from fivestar.prediction.predictor import Prediction, Predictor
 from fivestar.server.counters import Counters
 from fivestar.server.problems import busy
@@ -89,7 +90,7 @@ class Batcher:
 
     async def _work(self) -> None:
         while self._waiting:
-            some, self._waiting = self._waiting[:ROWS], self._waiting[ROWS:]
+            some, self._waiting = self._waiting[:BATCH_SIZE], self._waiting[BATCH_SIZE:]
             # Whoever has gone away meanwhile needs no answer.
             some = [(asked, future) for asked, future in some if not future.done()]
             try:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from fivestar.errors import AmbiguousName, UnknownName
-from fivestar.evaluation.best import Which
+from fivestar.evaluation.topk import Which
 from fivestar.prediction.predictor import OPEN
 from fivestar.server.bodies import (
     AnsweredBatch,

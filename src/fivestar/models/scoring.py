@@ -1,0 +1,139 @@
+"""Score queries for either side, tile by tile of candidates.
+
+Tail queries (h, r, ?) compare the transformed head with every entity. Head queries (?, r, t) are
+tail queries of the reciprocal relation where the model has reciprocal relations; else every entity
+is transformed by the relation and compared with the tail (exhaustive head scoring), because a
+transformation need not be invertible or linear. `relation_rows` alone decides which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from fivestar.graph.queries import Ids, Queries, Side
+from fivestar.models.base import Model
+from fivestar.models.similarity import TILE
+
+# Rows of scores at once; with fewer rows, tiles are wider.
+BATCH_SIZE = 512
+
+
+class RelationRows(NamedTuple):
+    """How each query is scored: by which row of the relation table, and in which direction."""
+
+    row: Ids  # (B,)
+    exhaustive: npt.NDArray[np.bool_]  # (B,), by exhaustive head scoring
+
+
+def relation_rows(queries: Queries, num_rows: int) -> RelationRows:
+    """Decide how a model scores queries.
+
+    Args:
+        queries: B queries.
+        num_rows: number of rows of the model's relation table.
+
+    Returns:
+        The row of the relation table per query, and whether the query needs exhaustive head
+        scoring because there are no reciprocal relations.
+    """
+    if num_rows > queries.num_relations:
+        return RelationRows(queries.reciprocal_relation, np.zeros(len(queries), bool))
+    return RelationRows(queries.relation, queries.side == Side.HEAD)
+
+
+def has_reciprocals(model: Model, num_relations: int) -> bool:
+    """Return whether a model has reciprocal relations, for a graph of this many relations."""
+    return len(model.relations) > num_relations
+
+
+@torch.no_grad()
+def score_answers(model: Model, queries: Queries, answers: npt.NDArray[np.integer]) -> Tensor:
+    """Return the score (B,) of one answer per query.
+
+    Args:
+        model: the model.
+        queries: B queries.
+        answers: (B,) entity ids.
+    """
+    rows, exhaustive = relation_rows(queries, len(model.relations))
+    heads = np.where(exhaustive, answers, queries.entity)
+    tails = np.where(exhaustive, queries.entity, answers)
+    device = model.entities.device
+    columns = (ids.astype(np.int64, copy=False) for ids in (heads, rows, tails))
+    return model.score(*(torch.as_tensor(ids, device=device) for ids in columns))
+
+
+@torch.no_grad()
+def score_tiles(
+    model: Model, queries: Queries, tiles: Iterable[tuple[int, Tensor]]
+) -> Iterator[tuple[int, Tensor]]:
+    """Score all queries with one tile of candidates after the other.
+
+    Args:
+        model: the model.
+        queries: B queries.
+        tiles: for each tile the id of its first entity, and a tensor (B, n) to write into;
+            `new_tiles` makes them.
+
+    Yields:
+        Each tile, filled with scores.
+    """
+    groups = _group(model, queries)
+    for start, scores in tiles:
+        for rows, write in groups:
+            if isinstance(rows, slice):
+                write(start, scores[rows])
+            else:
+                part = scores.new_empty(len(rows), scores.shape[1])
+                write(start, part)
+                scores[rows] = part
+        yield start, scores
+
+
+def new_tiles(model: Model, num_queries: int, tile: int = TILE) -> Iterator[tuple[int, Tensor]]:
+    """Return tiles for `score_tiles` that share one buffer, wider ones for fewer queries."""
+    num_entities = len(model.entities)
+    width = tile * max(1, BATCH_SIZE // max(1, num_queries))
+    buffer = model.entities.new_empty(num_queries, min(width, num_entities))
+    for start in range(0, num_entities, width):
+        yield start, buffer[:, : num_entities - start]
+
+
+Rows = slice | Tensor
+WriteScores = Callable[[int, Tensor], None]
+
+
+def _group(model: Model, queries: Queries) -> list[tuple[Rows, WriteScores]]:
+    """Return which queries are scored together, and how."""
+    device = model.entities.device
+    relation, exhaustive = relation_rows(queries, len(model.relations))
+    entity = torch.as_tensor(queries.entity, device=device)
+    groups: list[tuple[Rows, WriteScores]] = []
+    if not exhaustive.all():
+        rows = _rows(~exhaustive, device)
+        transformed = model.query(
+            entity[rows], torch.as_tensor(relation[~exhaustive], device=device)
+        )
+        groups.append((rows, lambda start, out: model.score_tile(transformed, start, out)))
+    for number in np.unique(relation[exhaustive]).tolist():
+        rows = _rows(exhaustive & (relation == number), device)
+        groups.append((rows, _exhaustive(model, number, entity[rows])))
+    return groups
+
+
+def _exhaustive(model: Model, relation: int, tails: Tensor) -> WriteScores:
+    return lambda start, out: model.score_head_tile(relation, tails, start, out)
+
+
+def _rows(mask: npt.NDArray[np.bool_], device: torch.device) -> Rows:
+    """Return the marked rows, as a slice where they are contiguous: nothing is copied then."""
+    rows = np.flatnonzero(mask)
+    if rows[-1] - rows[0] + 1 == len(rows):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return torch.as_tensor(rows, device=device)
