@@ -18,7 +18,7 @@ from fivestar.experiments.recipes import recipe
 from fivestar.files import file_lock
 from fivestar.runs.learned import learned_settings
 from fivestar.runs.provenance import provenance
-from fivestar.runs.settings import ModelSettings
+from fivestar.runs.settings import TrainingSettings
 from fivestar.training.loop import Trainer
 
 TRIED = Path(__file__).parents[2] / "results" / "tried.jsonl"
@@ -35,7 +35,7 @@ def main() -> None:
     for text in given.settings:
         key, _, value = text.partition("=")
         key = key.replace("-", "_")
-        section = "model" if key in ModelSettings.model_fields else "training"
+        section = "training" if key in TrainingSettings.model_fields else "model"
         changes[section][key] = _parsed(value)
     graph = fivestar.read_graph(given.graph)
     name = changes["model"].pop("name", "fivestar")

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from fivestar.graph.triples import Triples
     from fivestar.graph.vocabulary import Vocabulary
     from fivestar.graph.writing import write_graph
+    from fivestar.models.base import Model
+    from fivestar.models.registry import register_model
+    from fivestar.models.similarity import AutogradSimilarity, InnerProduct
     from fivestar.prediction.trained_model import (
         TrainedModel,
         from_pykeen,
@@ -47,6 +50,10 @@ _HOME = {
     "save_graph": "fivestar.graph.storage",
     "split_graph": "fivestar.graph.splitting",
     "write_graph": "fivestar.graph.writing",
+    "AutogradSimilarity": "fivestar.models.similarity",
+    "InnerProduct": "fivestar.models.similarity",
+    "Model": "fivestar.models.base",
+    "register_model": "fivestar.models.registry",
     "TrainedModel": "fivestar.prediction.trained_model",
     "from_pykeen": "fivestar.prediction.trained_model",
     "load": "fivestar.prediction.trained_model",
@@ -61,9 +68,12 @@ _HOME = {
 }
 
 __all__ = [
+    "AutogradSimilarity",
     "FivestarError",
     "GraphWarning",
+    "InnerProduct",
     "KnowledgeGraph",
+    "Model",
     "Run",
     "Settings",
     "TrainedModel",
@@ -79,6 +89,7 @@ __all__ = [
     "profile_graph",
     "query_vectors",
     "read_graph",
+    "register_model",
     "resume",
     "save_graph",
     "split_graph",

@@ -4,6 +4,7 @@ Each message says what is wrong, where, and what to do about it::
 
     FivestarError
     ├── SettingsError          an option has a value that cannot be used
+    ├── RegistrationError      a model, regularizer or reader from outside cannot be used
     ├── MissingExtra           a library that only some users need is not installed
     ├── OutputError            something cannot be written where it should go
     ├── Diverged               training has produced something that is not a number
@@ -39,6 +40,10 @@ class FivestarError(Exception):
 
 class SettingsError(FivestarError, ValueError):
     """An option has a value that cannot be used."""
+
+
+class RegistrationError(FivestarError):
+    """A model, regularizer or reader from outside cannot be used, or its name is taken."""
 
 
 class MissingExtra(FivestarError):  # noqa: N818

@@ -22,8 +22,11 @@ FROZEN = json.loads((ROOT / "tests/experiments/settings_before_0.2.json").read_t
 
 def as_then(settings):
     """Hash all values that settings had before 0.2, by the names of that time."""
+    # Options that a model did not have were None then.
+    absent = dict.fromkeys(FROZEN["fields"]["model"])
     values = {
-        section: {
+        section: (absent if section == "model" else {})
+        | {
             key: value
             for key, value in original_names(
                 json.loads(settings.model_dump_json())[section]

@@ -22,6 +22,8 @@ from fivestar.experiments.ledger import (
     record,
     settings_hash,
 )
+from fivestar.models.options import options_of
+from fivestar.models.registry import MODELS
 from fivestar.runs.learned import NOT_LEARNED
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings
 from fivestar.training.loop import train
@@ -185,7 +187,8 @@ def test_the_hash_ignores_what_does_not_change_what_is_learned_and_nothing_else(
 
 def test_every_setting_is_in_the_test_of_the_hash():
     tested = {name for values in OTHER.values() for name in values}
-    assert tested == set(ModelSettings.model_fields) | set(TrainingSettings.model_fields)
+    options = {name for model in MODELS.values() for name in options_of(model)}
+    assert tested == {*ModelSettings.model_fields, *options, *TrainingSettings.model_fields}
 
 
 def test_the_hash_does_not_tell_a_default_from_the_same_value_given():

@@ -244,5 +244,5 @@ def test_parameters_are_2d_an_entity_and_8d_a_relation():
 
 
 def test_an_unknown_model_suggests_the_nearest():
-    with pytest.raises(SettingsError, match="no model 'compleks'; did you mean complex"):
+    with pytest.raises(SettingsError, match="no model 'compleks'; did you mean 'complex'"):
         make_model("compleks", 1, 1, 1)

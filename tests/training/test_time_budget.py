@@ -122,7 +122,7 @@ def test_settings_that_are_given_are_not_searched(tmp_path, few_trials):
     trials = trials_of(tmp_path / "run")
     assert all(set(line["settings"]) == {"lr"} for line in trials)
     settings = fivestar.load(tmp_path / "run").settings
-    assert (settings.training.reg_weight, settings.model.init) == (0.02, "small")
+    assert (settings.training.reg_weight, settings.model.options["init"]) == (0.02, "small")
 
 
 def test_models_and_dimensions_are_searched_if_asked_for(tmp_path, few_trials):

@@ -75,7 +75,7 @@ class RelationGeometry:
 
 def of_the_map(run: Run) -> bool:
     """Whether figures of the matrices are figures of what the relations do."""
-    return run.settings.model.denominator == "mobius"
+    return bool(run.settings.model.options["denominator"] == "mobius")
 
 
 def matrices(model: FiveStarE, rows: Tensor | None = None) -> Tensor:
@@ -120,7 +120,7 @@ def mobius_of(run: Run) -> FiveStarE:
     model = fivestar_of(run)
     if not of_the_map(run):
         raise SettingsError(
-            f"with the denominator {run.settings.model.denominator} a relation is no Möbius map, "
+            f"with the denominator {model.denominator} a relation is no Möbius map, "
             "and its matrix says little of what it does; train with denominator mobius"
         )
     return model

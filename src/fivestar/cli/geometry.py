@@ -51,7 +51,7 @@ def geometry(
     found = relations.relation_geometry(loaded, tolerance, numbers)
     before = relations.relation_geometry(relations.untrained(loaded), tolerance, numbers)
     if not relations.of_the_map(loaded):
-        form = loaded.settings.model.denominator
+        form = loaded.settings.model.options["denominator"]
         warn(f"this run has the denominator {form}: all this is of the matrix, not of the map")
     if as_json:
         pairs = zip(found, before, strict=True)

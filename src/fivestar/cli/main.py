@@ -37,6 +37,7 @@ from fivestar.cli import (
     train,
 )
 from fivestar.cli.budget import count_from
+from fivestar.cli.model_options import ModelOptionsCommand
 from fivestar.cli.terminal import complain, warn
 from fivestar.errors import FivestarError
 
@@ -54,7 +55,7 @@ graph_app = typer.Typer(
     no_args_is_help=True,
 )
 app.add_typer(graph_app, name="graph")
-app.command("train", epilog=train.EXAMPLE)(train.train)
+app.command("train", cls=ModelOptionsCommand, epilog=train.EXAMPLE)(train.train)
 app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)

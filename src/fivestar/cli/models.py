@@ -4,82 +4,105 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from fivestar.cli.terminal import out
+from fivestar.cli.terminal import out, warn
+
+if TYPE_CHECKING:
+    from fivestar.models.base import Model
 
 EXAMPLE = "Example: fivestar models rotate"
 
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="All about this model.", show_default=False)
+        str | None, typer.Argument(help="Describe this model only.", show_default=False)
     ] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """List all models, or describe one with its default and its published training settings."""
-    from fivestar.models.registry import MODELS, model_class  # noqa: PLC0415  (slow to import)
+    """List all models, or describe one with its options and training settings."""
+    from fivestar.models.registry import MODELS  # noqa: PLC0415  (slow to import)
 
-    chosen = sorted(MODELS) if name is None else [name]
-    found = {each: _described(each, model_class(each)) for each in chosen}
-    if as_json:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
-    elif name is not None:
-        _show_one(found[name])
+    if name is None:
+        usable, problems = MODELS.usable()
+        for problem in problems.values():
+            warn(problem)
     else:
-        _show_all(found)
+        usable = {name: MODELS[name]}
+    described = {each: _describe(each, usable[each]) for each in sorted(usable)}
+    if as_json:
+        typer.echo(json.dumps(described, indent=2, ensure_ascii=False))
+    elif name is not None:
+        _show_one(described[name])
+    else:
+        _show_all(described)
 
 
-def _show_all(found: dict[str, dict[str, Any]]) -> None:
-    table = Table("name", "formula", "options", "trained by")
-    for name, model in found.items():
-        cells = name, model["formula"], _pairs(model["options"]), model["training"]["objective"]
+def _show_all(described: dict[str, dict[str, Any]]) -> None:
+    table = Table("name", "formula", "options", "objective")
+    for name, model in described.items():
+        options = ", ".join(f"{key} {_word(o['default'])}" for key, o in model["options"].items())
+        cells = name, model["formula"], options, model["training"]["objective"]
         table.add_row(*(Text(cell) for cell in cells))
     out.print(table)
-    out.print("More of one: fivestar models NAME", markup=False)
+    out.print("Details of one model: fivestar models NAME", markup=False)
 
 
 def _show_one(model: dict[str, Any]) -> None:
     lines = [model["formula"], model["description"]]
-    if model["options"]:
-        lines.append(f"Options: {_pairs(model['options'])}")
-    lines.append(f"Default training: {_flags(model['training'])} ({model['training_source']})")
+    if model["package"]:
+        lines.append(f"From {model['package']}")
+    lines += [_option_line(name, option) for name, option in model["options"].items()]
+    source = f" ({model['training_source']})" if model["training_source"] else ""
+    lines.append(f"Default training: {_flags(model['training'])}{source}")
     if model["published"]:
         source = model["published_source"]
         lines.append(f"--recipe published: {_flags(model['published'])} ({source})")
-    out.print("\n".join(lines), markup=False, highlight=False)
+    out.print("\n".join(filter(None, lines)), markup=False, highlight=False)
+
+
+def _option_line(name: str, option: dict[str, Any]) -> str:
+    values = "|".join(map(str, option["choices"])) or option["type"].upper()
+    default = "" if option["default"] is None else f" (default: {_word(option['default'])})"
+    return f"  --{name.replace('_', '-')} {values}  {option['description']}{default}"
 
 
 def _flags(training: dict[str, Any]) -> str:
-    return _pairs({key.replace("_", "-"): value for key, value in training.items()})
-
-
-def _pairs(values: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {_word(value)}" for key, value in values.items())
+    return ", ".join(f"{key.replace('_', '-')} {_word(value)}" for key, value in training.items())
 
 
 def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _described(name: str, kind: Any) -> dict[str, Any]:
+def _describe(name: str, model: type[Model]) -> dict[str, Any]:
+    from fivestar.models.options import options_of  # noqa: PLC0415  (slow to import)
+    from fivestar.models.registry import MODELS  # noqa: PLC0415
     from fivestar.runs.defaults import (  # noqa: PLC0415
         default_training,
         published_training,
         source,
     )
 
-    text = inspect.getdoc(kind) or ""
-    formula, _, more = text.partition("\n\n")
+    formula, _, description = (inspect.getdoc(model) or "").partition("\n\n")
     return {
         "formula": " ".join(formula.split()),
-        "description": " ".join(more.split()),
-        "options": kind.options({}),
+        "description": " ".join(description.split()),
+        "package": MODELS.package(name),
+        "options": {
+            key: {
+                "type": getattr(option.type, "__name__", str(option.type)),
+                "choices": list(option.choices),
+                "default": option.default,
+                "description": option.description,
+            }
+            for key, option in options_of(model).items()
+        },
         "training": {"objective": "softmax"} | default_training(name, {}),
         "training_source": source(name),
         "published": published_training(name),

@@ -20,6 +20,7 @@ from fivestar.cli.budget import (
     resume_budget,
     train_in_budget,
 )
+from fivestar.cli.model_options import given_model_options
 from fivestar.cli.run_folder import new_run_folder
 from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, warn
@@ -83,6 +84,7 @@ TensorBoard = Annotated[
 
 @reads_a_source
 def _train(  # noqa: PLR0913
+    context: typer.Context,
     source: Source = None,
     *,
     to: Out = None,
@@ -104,8 +106,18 @@ def _train(  # noqa: PLR0913
     """
     began = budget_begins()
     given = {flag: value for flag, value in flags.items() if value is not None}
+    options = given_model_options(context)
     if resume_from is not None:
-        if source or to or settings_file or begin_from or budget or given or valid is not None:
+        if (
+            source
+            or to
+            or settings_file
+            or begin_from
+            or budget
+            or given
+            or options
+            or valid is not None
+        ):
             raise SettingsError(
                 "--resume takes the graph and settings of the run: give nothing else"
             )
@@ -116,7 +128,8 @@ def _train(  # noqa: PLR0913
             _report(metrics, resume_from)
         return
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
-    values, where = _values(settings_file or _settings_of(begin_from), given, recipe)
+    file = settings_file or _settings_of(begin_from)
+    values, where = _values(file, given, options, recipe)
     settings = make_settings(values, where)
     graph = _graph(source, begin_from, reading)
     graph = _with_validation(graph, valid, begin_from, refit=settings.training.refit)
@@ -180,12 +193,15 @@ def _resume(folder: Path, *, tensorboard: bool) -> None:
     _report(run.metrics, folder)
 
 
-def _values(file: Path | None, given: dict[str, Any], recipe: str) -> tuple[dict[str, Any], str]:
+def _values(
+    file: Path | None, given: dict[str, Any], options: dict[str, Any], recipe: str
+) -> tuple[dict[str, Any], str]:
     """Return the settings that are given by a file and by flags, and where they come from."""
     changes: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for flag, value in given.items():
         section = next(s for s, kind in _SECTIONS.items() if _key(s, flag) in kind.model_fields)
         changes[section][_key(section, flag)] = value
+    changes["model"] |= options
     if file is None:
         return {**changes, "recipe": recipe}, "command line"
     if recipe != "default":

@@ -20,15 +20,13 @@ from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.models.base import Model
 from fivestar.models.bilinear import CP, RESCAL, ComplEx, DistMult, SimplE
-from fivestar.models.conve import ConvE
 from fivestar.models.distances import L1Distance, ModulusDistance, SquaredSineDistance
 from fivestar.models.fivestar import Denominator, FiveStarE
 from fivestar.models.hyperbolic import MuRP
-from fivestar.models.quaternion import QuatE
+from fivestar.models.neural import ConvE, TuckER
 from fivestar.models.registry import make_model
-from fivestar.models.rotation import PRotatE, RotatE
+from fivestar.models.rotation import PRotatE, QuatE, RotatE
 from fivestar.models.translation import MuRE, TransE
-from fivestar.models.tucker import TuckER
 
 Score = Literal["inner", "distance"]
 

@@ -1,11 +1,11 @@
 """5★E (Nayyeri, Vahdati, Aykul and Lehmann, AAAI 2021).
 
-An entity is a point of ℂᵈ, a relation a complex 2 × 2 matrix a dimension; the relation moves the
-head on the Riemann sphere:
+An entity is a point of ℂᵈ, a relation a complex 2 × 2 matrix per dimension, which transforms the
+head by a Möbius map of the Riemann sphere:
 
     q = (a h + b) / (c h + d),        s = Re Σ q conj(t)   or   s = −‖q − t‖
 
-2d reals an entity, 8d a relation. All five transformations: translation, rotation, homothety,
+2d reals per entity, 8d per relation. All five transformations: translation, rotation, homothety,
 inversion and reflection (the last two together).
 """
 
@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from fivestar.errors import SettingsError
@@ -52,32 +53,49 @@ _DISTANCES: dict[str, type[Similarity]] = {
 class FiveStarE(Model):
     """s = Re Σ (aᵢ hᵢ + bᵢ)/(cᵢ hᵢ + dᵢ) conj(tᵢ), or minus a distance (Nayyeri et al., AAAI 2021).
 
-    `denominator`: `mobius` is the paper's map, softened at the pole by `epsilon`; `phase` is what
-    the authors' code trains; `none` is the affine part alone. `pairing`: `hermitian` compares with
-    conj(t), `bilinear` with t. `norm` is that of the distance score: of the 2d reals, or with
-    `modulus` the sum of moduli. `off_diagonal_lr` is the learning rate of b and c relative to that
-    of all other parameters: the first steps of Adagrad are as long as the learning rate whatever
-    the gradient, and b and c of that size drown the heads before these have learned anything.
+    2d reals per entity, 8d per relation. Translation, rotation, homothety, inversion and reflection
+    (the last two together). `denominator`: `mobius` is the paper's map, softened at the pole by
+    `epsilon`; `phase` is what the authors' code trains; `none` is the affine part alone. `norm` is
+    that of the distance score: of the 2d reals, or with `modulus` the sum of moduli.
+    `off_diagonal_lr` slows b and c: the first steps of Adagrad are as long as the learning rate
+    whatever the gradient, and b and c of that size drown the heads before they have learned.
     """
 
     broadcasts = True
 
     def __init__(  # noqa: PLR0913
         self,
-        entities: int,
-        relations: int,
+        num_entities: int,
+        num_relations: int,
         dim: int,
         *,
-        denominator: Denominator = "mobius",
-        pairing: Pairing = "hermitian",
-        score: Score = "inner",
-        norm: Norm = "l2",
-        init: Init = "rotation",
-        epsilon: float = _EPSILON,
-        off_diagonal_lr: float = _OFF_DIAGONAL_LR,
+        denominator: Annotated[
+            Denominator,
+            Field(description="The exact map (mobius), its phase only, or the affine part (none)."),
+        ] = "mobius",
+        pairing: Annotated[Pairing, Field(description="Compare with conj(t) or with t.")] = (
+            "hermitian"
+        ),
+        score: Annotated[Score, Field(description="Inner product or negative distance.")] = "inner",
+        norm: Annotated[
+            Norm, Field(description="Norm of the distance; modulus: the sum of complex moduli.")
+        ] = "l2",
+        init: Annotated[
+            Init,
+            Field(description="Initialization of the maps (with denominator phase: small)."),
+        ] = "rotation",
+        epsilon: Annotated[float, Field(gt=0, description="Softening of the pole.")] = _EPSILON,
+        off_diagonal_lr: Annotated[
+            float,
+            Field(
+                ge=0,
+                le=1,
+                description="Learning rate of b and c relative to lr (with init small: 1).",
+            ),
+        ] = _OFF_DIAGONAL_LR,
     ) -> None:
         similarity = InnerProduct() if score == "inner" else _DISTANCES[norm]()
-        super().__init__(entities, relations, 2 * dim, 8 * dim, similarity)
+        super().__init__(num_entities, num_relations, 2 * dim, 8 * dim, similarity)
         self.dim = dim
         self.denominator = denominator
         self.pairing = pairing
@@ -86,21 +104,21 @@ class FiveStarE(Model):
         self.off_diagonal_lr = off_diagonal_lr
 
     @classmethod
-    def options(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The phase form begins small: at the identity its regulariser has too much to undo."""
-        found = super().options(given)
-        if found["denominator"] == "phase" and "init" not in given:
-            found["init"] = "small"
-        if found["init"] == "small" and "off_diagonal_lr" not in given:
-            found["off_diagonal_lr"] = 1.0  # all entries of a matrix start at the same size
-        if found["score"] == "inner" and found["norm"] != "l2":
+    def resolve_options(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all options; the phase form needs a small init, or its penalty is too large."""
+        options = super().resolve_options(given)
+        if options["denominator"] == "phase" and "init" not in given:
+            options["init"] = "small"
+        if options["init"] == "small" and "off_diagonal_lr" not in given:
+            options["off_diagonal_lr"] = 1.0  # all entries of a matrix have the same initial size
+        if options["score"] == "inner" and options["norm"] != "l2":
             raise SettingsError("norm is that of the distance; use score distance with it")
-        if found["denominator"] != "mobius" and found["epsilon"] != _EPSILON:
+        if options["denominator"] != "mobius" and options["epsilon"] != _EPSILON:
             raise SettingsError("epsilon softens the pole, which only denominator mobius has")
-        return found
+        return options
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Normal × 1e-3; `identity` and `rotation` add a map of modulus 1 that fixes 0 and ∞.
+        """Initialize normal × 1e-3; `identity` and `rotation` add a map that fixes 0 and ∞.
 
         Near the identity score(h, r, h) ≈ |h|², so a head outranks every other tail. Under
         rotations by independent random angles that score has mean 0.
@@ -119,19 +137,19 @@ class FiveStarE(Model):
                 d.imag.zero_()
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
-        """(a h + b)/(c h + d), conjugated for the bilinear pairing."""
+        """Return (a h + b)/(c h + d), conjugated for the bilinear pairing."""
         m, h = self.matrix(relation), from_row(head)
         match self.denominator:
             case "mobius":
-                moved = apply_softened(m, h, self.epsilon)
+                query = apply_softened(m, h, self.epsilon)
             case "phase":
-                moved = apply_phase(m, h)
+                query = apply_phase(m, h)
             case "none":
-                moved = apply_affine(m, h)
-        return to_row(moved if self.pairing == "hermitian" else conjugate(moved))
+                query = apply_affine(m, h)
+        return to_row(query if self.pairing == "hermitian" else conjugate(query))
 
     def matrix(self, relation: Tensor) -> Matrix:
-        """The matrices of rows of the relation table."""
+        """Return the matrices of rows of the relation table."""
         return Matrix(*(from_row(entry) for entry in relation.chunk(4, dim=-1)))
 
     def off_diagonal(self, relations: Tensor) -> Tensor:
@@ -139,9 +157,9 @@ class FiveStarE(Model):
         return relations[:, 2 * self.dim : 6 * self.dim]
 
     def squared_moduli(self, points: Tensor) -> Tensor:
-        """|h|²."""
+        """Return |h|²."""
         return squared_modulus(from_row(points))
 
     def relation_squared_moduli(self, relation: Tensor) -> Tensor:
-        """|a|² + |b|² + |c|² + |d|²."""
+        """Return |a|² + |b|² + |c|² + |d|²."""
         return squared_norm(self.matrix(relation))

@@ -77,35 +77,30 @@ class ShiftedBallDistance(Similarity):
 class MuRP(MuRE):
     """s = −d(exp(R ∘ log h), t ⊕ r)² + b_h + b_t on the ball (Balažević et al., NeurIPS 2019).
 
-    MuRE with its points on a Poincaré ball: d + 2 reals an entity ([t | b_t | b_h]) and 2d a
-    relation ([R | r]). The relation moves the tail, so the comparison itself knows it; hyperbolic
-    translation and a stretch of tangent vectors. Made for hierarchies.
+    MuRE on a Poincaré ball: d + 2 reals per entity ([t | b_t | b_h]) and 2d per relation
+    ([R | r]). The relation translates the tail, so the similarity takes r as part of the query;
+    hyperbolic translation and a scaling of tangent vectors. Made for hierarchies.
     """
 
-    comparison = ShiftedBallDistance
+    distance = ShiftedBallDistance
 
     @property
     def scratch_per_query(self) -> int:
-        """What is held of a tile of scores."""
+        """The intermediate results of a tile of scores."""
         return super().scratch_per_query + 16 * TILE
 
-    @property
-    def query_dim(self) -> int:
-        """The moved head, the relation's shift and the bias."""
-        return 2 * self.candidates().shape[1] - 1
-
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
-        """[exp(R ∘ log h) | r | b_h]."""
-        stretch, shift = relation.chunk(2, dim=-1)
-        moved = project(expmap0(stretch * logmap0(project(head[..., :-2]))))
-        return torch.cat([moved, project(shift), head[..., -1:]], dim=-1)
+        """Return [exp(R ∘ log h) | r | b_h]."""
+        scale, shift = relation.chunk(2, dim=-1)
+        point = project(expmap0(scale * logmap0(project(head[..., :-2]))))
+        return torch.cat([point, project(shift), head[..., -1:]], dim=-1)
 
     def manifold_parameters(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
-        """The columns of the tables that are points of a ball."""
+        """Return the columns of h and of r."""
         return entities[:, :-2], relations.chunk(2, dim=1)[1]
 
     def squared_moduli(self, points: Tensor) -> Tensor:
-        """Squares, without the bias (and, of a query, without the shift)."""
+        """Return squares, without the bias (and, of a query, without the shift)."""
         dim = self.entities.shape[1] - 2
         return points[..., :dim].square()
 

@@ -12,9 +12,9 @@ from fivestar.analysis.relations import matrices
 from fivestar.geometry.classification import MobiusClass, classify
 from fivestar.geometry.fixed_points import multiplier
 from fivestar.models.base import Model
-from fivestar.models.conve import ConvE
 from fivestar.models.distances import EuclideanDistance
 from fivestar.models.fivestar import FiveStarE
+from fivestar.models.neural import ConvE
 from fivestar.models.similarity import Biased, Similarity
 from fivestar.prediction.paths import Asked
 from fivestar.runs.run import Run

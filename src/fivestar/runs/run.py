@@ -64,10 +64,9 @@ class Run:
 
 def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
     """The model that these settings describe, for this graph."""
-    options = settings.resolved().model.model_dump(exclude_none=True)
-    name, dim = options.pop("name"), options.pop("dim")
+    chosen = settings.resolved().model
     relations = len(graph.relations) * (2 if settings.training.reciprocals else 1)
-    model = make_model(name, len(graph.entities), relations, dim, **options)
+    model = make_model(chosen.name, len(graph.entities), relations, chosen.dim, **chosen.options)
     return model.eval()
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from fivestar.errors import SettingsError
+from fivestar.errors import FivestarError, SettingsError
 from fivestar.runs.defaults import (
     CURRENT,
     GRAPH_DEFAULTS,
@@ -20,7 +20,7 @@ from fivestar.runs.defaults import (
     with_defaults_of,
     with_recipe,
 )
-from fivestar.runs.renamed import current_names, note_renamed
+from fivestar.runs.renamed import NAMES, current_names, note_renamed
 from fivestar.runs.sizes import bytes_of
 from fivestar.spelling import closest_names
 
@@ -49,50 +49,26 @@ class _Section(BaseModel):
 
 
 class ModelSettings(_Section):
-    """The model and its options: which of those from `denominator` on it has depends on it."""
+    """The model: its name, its dimension, and the options that its class declares.
 
-    name: str = Field("fivestar", description="Model; `fivestar models` lists them.")
+    Options are flat keys beside `name` and `dim`; `Settings.resolved` validates them and fills in
+    their defaults.
+
+    >>> ModelSettings(name="transe", norm="l2").options
+    {'norm': 'l2'}
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field("fivestar", description="Name of the model; `fivestar models` lists them.")
     dim: int = Field(
         100, ge=1, description="Embedding dimension (complex dimensions for complex models)."
     )
-    denominator: Literal["mobius", "phase", "none"] | None = Field(
-        None,
-        description="5★E: the exact map, its phase only, or the affine part. (default: mobius)",
-    )
-    pairing: Literal["hermitian", "bilinear"] | None = Field(
-        None, description="5★E: compare with conj(t) or with t. (default: hermitian)"
-    )
-    score: Literal["inner", "distance"] | None = Field(
-        None, description="5★E: inner product or negative distance. (default: inner)"
-    )
-    norm: Literal["l1", "l2", "modulus"] | None = Field(
-        None, description="Which distance: of reals, or the sum of complex moduli."
-    )
-    init: Literal["rotation", "identity", "small"] | None = Field(
-        None,
-        description="5★E: initialization of the maps. (default: rotation; small for phase)",
-    )
-    epsilon: float | None = Field(
-        None, gt=0, description="5★E: how far the pole is softened. (default: 1e-6)"
-    )
-    off_diagonal_lr: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="5★E: learning rate of b and c, relative to lr. (default: 0.1; small: 1)",
-    )
-    relation_dim: int | None = Field(
-        None, ge=1, description="TuckER: dimensions of a relation. (default: dim)"
-    )
-    input_dropout: float | None = Field(
-        None, ge=0, lt=1, description="TuckER, ConvE: share of what goes in that is left out."
-    )
-    feature_dropout: float | None = Field(
-        None, ge=0, lt=1, description="TuckER, ConvE: share of matrices or feature maps left out."
-    )
-    hidden_dropout: float | None = Field(
-        None, ge=0, lt=1, description="TuckER, ConvE: share of the moved head that is left out."
-    )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the model by name."""
+        return dict(self.model_extra or {})
 
 
 class TrainingSettings(_Section):
@@ -224,17 +200,12 @@ class Settings(_Section):
     training: TrainingSettings = TrainingSettings()
 
     def resolved(self) -> Settings:
-        """With every default filled in that depends on the model."""
-        from fivestar.models.registry import model_class  # noqa: PLC0415  (slow to import)
+        """Return the settings with every default filled in that depends on the model."""
+        from fivestar.models.registry import MODELS  # noqa: PLC0415  (slow to import)
 
-        kind = model_class(self.model.name)
-        given = self.model.model_dump(exclude_none=True)
-        name, dim = given.pop("name"), given.pop("dim")
-        options = kind.options(given)
-        foreign = [option for option in given if option not in options]
-        if foreign:
-            has = f"it has {', '.join(options)}" if options else "it has no options"
-            raise SettingsError(f"the model {name} has no option {', '.join(foreign)}: {has}")
+        name, dim = self.model.name, self.model.dim
+        given = {key: v for key, v in self.model.options.items() if v is not None}
+        options = MODELS[name].resolve_options(given)
         given_training = self.training.model_dump(exclude_unset=True)
         training = TrainingSettings(**{**default_training(name, given_training), **given_training})
         _check_training(training)
@@ -309,16 +280,12 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
     """
     given = dict(values)
     version, recipe = given.pop("defaults", CURRENT), given.pop("recipe", "default")
-    _check_keys(given, Settings, where)
+    _check_keys(given, Settings.model_fields, where)
     sections: dict[str, Any] = {}
     for name, section in given.items():
-        kind = Settings.model_fields[name].annotation
         if not isinstance(section, Mapping):
             raise SettingsError(f"{where}: [{name}] must be a section of settings")
-        spelled = {str(key).replace("-", "_"): value for key, value in section.items()}
-        note_renamed(spelled, f"{where}, [{name}]")
-        sections[name] = current_names(spelled)
-        _check_keys(sections[name], kind, f"{where}, [{name}]")
+        sections[name] = _current_section(name, section, f"{where}, [{name}]")
     try:
         filled = with_recipe(recipe, with_defaults_of(version, sections))
         return Settings(**filled).resolved()
@@ -359,8 +326,38 @@ def read_values(
     return values
 
 
-def _check_keys(values: Mapping[str, Any], kind: Any, where: str) -> None:
-    known = {name.replace("_", "-"): name for name in kind.model_fields}
+def _current_section(name: str, section: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a section by the current names of its settings; unknown ones are refused."""
+    values = {str(key).replace("-", "_"): value for key, value in section.items()}
+    known: Mapping[str, Any] = TrainingSettings.model_fields
+    options: list[str] = []
+    if name == "model":
+        try:
+            known, options = ModelSettings.model_fields, _options(values)
+        except FivestarError as error:
+            raise type(error)(f"{where}: {error}") from error
+    # A model may have an option that is called as another setting once was.
+    own = {key: value for key, value in values.items() if key in options and key in NAMES}
+    others = {key: value for key, value in values.items() if key not in own}
+    note_renamed(others, where)
+    current = current_names(others) | own
+    _check_keys(current, [*known, *options], where)
+    return current
+
+
+def _options(model: Mapping[str, Any]) -> list[str]:
+    """Return the names of the options of the model that a section names."""
+    from fivestar.models.options import options_of  # noqa: PLC0415  (slow to import)
+    from fivestar.models.registry import MODELS  # noqa: PLC0415
+
+    name = model.get("name", "fivestar")
+    if not isinstance(name, str):
+        return list(model)  # the validation of the name says what is wrong
+    return list(options_of(MODELS[name]))
+
+
+def _check_keys(values: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    known = [name.replace("_", "-") for name in names]
     for key in values:
         if str(key).replace("_", "-") not in known:
             near = closest_names(str(key).replace("_", "-"), known)

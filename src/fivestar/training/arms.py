@@ -49,8 +49,8 @@ def space_around(
     )
     if training.objective == "softmax" and training.reciprocals:
         choices["training.num_candidates"] = _candidates(training.num_candidates, num_entities)
-    if base.model.init is not None and base.model.denominator != "phase":
-        choices["model.init"] = _with(base.model.init, _INITS)
+    if base.model.name == "fivestar" and base.model.options["denominator"] != "phase":
+        choices["model.init"] = _with(base.model.options["init"], _INITS)
     if dims:
         choices["model.dim"] = _with(base.model.dim, dims)
     return Space(
