@@ -73,10 +73,10 @@ def test_version():
     assert run("--version").stdout == f"fivestar {fivestar.__version__}\n"
 
 
-def test_info_of_the_embedded_graph_as_tables():
+def test_info_of_the_demo_graph_as_tables():
     result = run("graph", "info")
     assert result.exit_code == 0
-    for text in ("demo", "2,149 entities", "capital_of", "symmetric: 1", "connected parts"):
+    for text in ("demo", "2,149 entities", "capital_of", "symmetric: 1", "connected components"):
         assert text in result.stdout
 
 

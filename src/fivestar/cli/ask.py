@@ -1,4 +1,4 @@
-"""`fivestar ask`: questions with one open slot, answered by name."""
+"""`fivestar ask`: predict the missing head, relation or tail of a triple."""
 
 from __future__ import annotations
 
@@ -18,42 +18,48 @@ if TYPE_CHECKING:
     from fivestar.prediction.predictor import Predictions, Predictor
 
 EXAMPLE = "Example: fivestar ask my_run Paris capital_of _"
-_SLOT = "A name or label, or _ for what is asked."
-# Questions of a file that are answered at once.
+_SLOT = "Name or label, or _ for the missing part."
+# Queries of a file that are answered per batch.
 _AT_ONCE = 2048
 
 
 def ask(  # noqa: PLR0913
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     head: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
     relation: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
     tail: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
     *,
-    top: Annotated[int, typer.Option(help="How many answers.", min=1)] = 10,
+    top: Annotated[int, typer.Option(help="Number of answers.", min=1)] = 10,
     exclude_known: Annotated[
-        bool, typer.Option("--exclude-known", help="Only what the graph does not hold.")
+        bool,
+        typer.Option("--exclude-known", help="Exclude facts that are in the graph (any split)."),
     ] = False,
     only_known: Annotated[
-        bool, typer.Option("--only-known", help="Only what the graph holds.")
+        bool, typer.Option("--only-known", help="Only facts that are in the graph (any split).")
     ] = False,
     types: Annotated[
         list[str] | None,
-        typer.Option(help="Only entities of this type; again for more.", show_default=False),
+        typer.Option(help="Only entities of this type (repeatable).", show_default=False),
     ] = None,
     queries: Annotated[
         Path | None,
-        typer.Option(help="A file of questions, tab-separated, one a line.", show_default=False),
+        typer.Option(
+            help="File of queries, one per line: head, relation and tail separated by tabs.",
+            show_default=False,
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Answer a question with one open slot, written _ (or a quoted ?), the likeliest first."""
+    """Predict the missing head, relation or tail of a triple, written as _ (or a quoted ?)."""
     if exclude_known and only_known:
-        raise SettingsError("--exclude-known and --only-known together leave nothing; give one")
+        raise SettingsError(
+            "--exclude-known and --only-known exclude each other; pass only one of them"
+        )
     which: Which = "new" if exclude_known else "known" if only_known else "all"
     slots = [slot for slot in (head, relation, tail) if slot is not None]
     if (queries is None) == (not slots) or len(slots) not in (0, 3):
         raise SettingsError(
-            "give either HEAD RELATION TAIL, one of them as _, or a file with --queries"
+            "pass either HEAD RELATION TAIL with one of them as _, or a file with --queries"
         )
     from fivestar.prediction.predictor import Predictor  # noqa: PLC0415  (slow to import)
     from fivestar.runs.run import load_run  # noqa: PLC0415
@@ -81,13 +87,13 @@ def _show(found: Predictions) -> None:
         table.add_row(str(answer.rank), Text(shown), *figures, mark)
     out.print(table)
     if not found:
-        out.print("no answer fits")
+        out.print("no matching answers")
 
 
 def _answer_file(
     predictor: Predictor, path: Path, top: int, which: Which, types: list[str], *, as_json: bool
 ) -> None:
-    """A line an answer, tab-separated, or a JSON object a question; nothing before all is read."""
+    """Print one line per answer (tab-separated) or one JSON object per query."""
     from fivestar.prediction.questions import read_questions  # noqa: PLC0415  (slow to import)
 
     questions = read_questions(path, predictor)

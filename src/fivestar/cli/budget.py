@@ -1,4 +1,4 @@
-"""`fivestar train --budget`: its options, what it shows, and what it reports."""
+"""`fivestar train --budget`: options, display and report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from fivestar.cli.long_work import epoch_lines, say, spoken
+from fivestar.cli.long_work import describe_settings, epoch_lines, say
 from fivestar.cli.terminal import err, out
 from fivestar.errors import SettingsError
 
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
     Callbacks = tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]
 
-_PANEL = "Time budget"
+_PANEL = "Advanced"
 Budget = Annotated[
     str | None,
     typer.Option(
         help="Search for settings by validation and train with the best, all within this time, "
-        "as in 90s, 10m or 1h30m. Settings that are given are not searched.",
+        "as in 90s, 10m or 1h30m. Settings given as flags are not searched.",
         show_default=False,
-        rich_help_panel=_PANEL,
     ),
 ]
 BudgetModels = Annotated[
@@ -81,7 +80,7 @@ def budget_of(
             raise SettingsError("--budget-models and --budget-dims need a --budget, as in 10m")
         return None
     if begin_from is not None:
-        raise SettingsError("--budget trains from scratch: leave out --from")
+        raise SettingsError("--budget trains from scratch: omit --from")
     names = tuple(name.strip() for name in (models or "").split(",") if name.strip())
     return BudgetOptions(budget, names, _numbers(dims))
 
@@ -195,7 +194,7 @@ class _Display:
     def begins(self, number: int, point: dict[str, Any], epochs: int) -> Callbacks:
         """Show which trial is trained."""
         best = f"; best {self._best[1]:.4f}" if self._best[0] else ""
-        return self._training(f"trial {number}: {spoken(point)}", epochs, best)
+        return self._training(f"trial {number}: {describe_settings(point)}", epochs, best)
 
     def ended(self, tried: Tried) -> None:
         """Print the result of a trial."""
@@ -206,12 +205,12 @@ class _Display:
         else:
             text = tried.state
         why = f": {tried.why}" if tried.why else ""
-        self.message(f"trial {tried.number} ({spoken(tried.point)}): {text}{why}")
+        self.message(f"trial {tried.number} ({describe_settings(tried.point)}): {text}{why}")
 
     def final(self, finalist: Finalist) -> Callbacks:
         """Announce a training to the end."""
         epochs = finalist.settings.training.epochs
-        whose = "the defaults" if finalist.is_default else spoken(finalist.point)
+        whose = "the defaults" if finalist.is_default else describe_settings(finalist.point)
         self.message(f"training with {whose} for {epochs} epochs")
         return self._training(f"training with {whose}", epochs, "")
 

@@ -1,4 +1,4 @@
-"""`fivestar calibration`: how true the probabilities of answers are."""
+"""`fivestar calibration`: reliability of the predicted probabilities."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ EXAMPLE = "Example: fivestar calibration my_run --out reliability.png"
 
 
 def calibration(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
     out: Annotated[
         Path | None,
-        typer.Option(help="Draw the reliability: a .png, .svg or .pdf.", show_default=False),
+        typer.Option(
+            help="Plot a reliability diagram to this .png, .svg or .pdf file.", show_default=False
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Judge the probabilities of answers by the test facts.
+    """Evaluate how well predicted probabilities are calibrated on test.
 
-    Of the ten best answers to each test question, known ones left out.
+    Over the ten best new answers to each test query.
     """
     from fivestar.analysis.plots.reliability import reliability_diagram  # noqa: PLC0415  (slow)
     from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415
@@ -39,21 +41,21 @@ def calibration(
         check_name(out)
     predictor = Predictor(load_run(run))
     if predictor.calibration is None:
-        raise SettingsError(f"{run} has no validation facts, so its answers have no probabilities")
+        raise SettingsError(f"{run}: has no validation triples, so its scores are not calibrated")
     found = calibration_report(predictor.model, predictor.graph, predictor.calibration)
     if as_json:
         listed = {name: each.as_json() for name, each in found.items()}
         typer.echo(json.dumps({"method": predictor.calibration.method, **listed}, indent=1))
     else:
-        table = Table("probability", "Brier score", "calibration error", box=SIMPLE)
+        table = Table("probability", "Brier score", "expected calibration error", box=SIMPLE)
         for name, each in found.items():
             table.add_row(name, f"{each.brier:.4f}", f"{each.calibration_error:.4f}")
         screen.print(table)
-        screen.print(f"calibrated: {predictor.calibration.method}, learned on validation")
-        table = Table("calibrated", "true", "of all answers", box=SIMPLE)
+        screen.print(f"calibrated: {predictor.calibration.method}, fitted on validation")
+        table = Table("mean probability", "fraction true", "share of answers", box=SIMPLE)
         for likely, true, share in found["calibrated"].bins:
             table.add_row(f"{likely:.1%}", f"{true:.1%}", f"{share:.1%}")
         screen.print(table)
     if out is not None:
         save(reliability_diagram(found), out)
-        screen.print(f"drawn in {out}", markup=False, soft_wrap=True)
+        screen.print(f"saved {out}", markup=False, soft_wrap=True)

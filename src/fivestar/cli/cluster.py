@@ -1,4 +1,4 @@
-"""`fivestar cluster`: do entities of one type lie together?"""
+"""`fivestar cluster`: clustering of entity embeddings by type."""
 
 from __future__ import annotations
 
@@ -25,27 +25,33 @@ EXAMPLE = "Example: fivestar cluster my_run --types city --types country"
 
 
 def cluster(
-    runs: Annotated[list[Path], typer.Argument(help="The folders of one or more runs.")],
+    runs: Annotated[list[Path], typer.Argument(help="One or more run folders.")],
     *,
     types: Annotated[
         list[str] | None,
         typer.Option(
-            help="A type to look at; again for more. (default: the most frequent)",
+            help="Entity type (repeatable). (default: the most frequent)",
             show_default=False,
         ),
     ] = None,
-    neighbours: Annotated[int, typer.Option(help="How many neighbours count.", min=1)] = 10,
+    neighbours: Annotated[
+        int, typer.Option(help="Number of neighbors for the purity.", min=1)
+    ] = 10,
     out: Annotated[
         Path | None,
-        typer.Option(help="Draw a map of the entities: a .png, .svg or .pdf.", show_default=False),
+        typer.Option(
+            help="Plot a map of the entities to this .png, .svg or .pdf file.", show_default=False
+        ),
     ] = None,
-    method: Annotated[Literal["tsne", "pca"], typer.Option(help="How to draw it.")] = "tsne",
-    seed: Annotated[int, typer.Option(help="Of the map, and of types dealt out anew.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    method: Annotated[Literal["tsne", "pca"], typer.Option(help="Projection.")] = "tsne",
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the projection and the permutation baseline.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Measure how well the types of entities are told apart by where a model puts them.
+    """Measure how well entity embeddings cluster by type.
 
-    Of entities of exactly one of the types; embeddings are scaled to the same total variance.
+    Over entities with exactly one of the types; embeddings are scaled to unit total variance.
     """
     from fivestar.analysis.clustering import clustering, typed_entities  # noqa: PLC0415  (slow)
     from fivestar.runs.run import load_run  # noqa: PLC0415
@@ -71,10 +77,10 @@ def _show(found: dict[str, Clustering]) -> None:
     table = Table("run", *columns, box=SIMPLE)
     for name, each in found.items():
         table.add_row(Text(name), *(f"{getattr(each, key):.3f}" for key in columns))
-        table.add_row("  types dealt out anew", *(f"{each.shuffled[key]:.3f}" for key in columns))
+        table.add_row("  permutation baseline", *(f"{each.shuffled[key]:.3f}" for key in columns))
     screen.print(table)
     screen.print(
-        "within: variance within types, of 1 in all; between: mean distance of their centres; "
+        "within: variance within types (total 1); between: mean distance of their centers; "
         f"purity: share of the {first.neighbours} nearest of the same type "
         f"({first.chance:.3f} by chance). Means over types.",
         markup=False,
@@ -95,7 +101,7 @@ def _draw(
 
     check_name(out)
     maps: dict[str, tuple[npt.NDArray[np.float64], Typed]] = {}
-    with counting_progress("placing") as progress:
+    with counting_progress("projecting") as progress:
         for name, run in runs.items():
             progress(len(maps), len(runs))
             maps[name] = (entity_map(run, typed[name], method, seed), typed[name])
@@ -104,4 +110,4 @@ def _draw(
         for name, each in found.items()
     }
     save(clusters(maps, captions), out)
-    screen.print(f"drawn in {out}", markup=False, soft_wrap=True)
+    screen.print(f"saved {out}", markup=False, soft_wrap=True)

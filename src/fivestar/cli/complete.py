@@ -1,4 +1,4 @@
-"""`fivestar complete`: the likeliest new triples of a whole graph."""
+"""`fivestar complete`: the most probable new triples of a graph."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _SHOWN = 5
 
 
 def complete(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
     relation: Annotated[
         list[str] | None,
-        typer.Option(help="Only this relation; again for more.", show_default=False),
+        typer.Option(help="Only this relation (repeatable).", show_default=False),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="All that are at least so probable.", min=0, max=1, show_default=False),
+        typer.Option(help="Minimum probability.", min=0, max=1, show_default=False),
     ] = None,
     top: Annotated[
-        int | None, typer.Option(help="So many of the likeliest.", min=1, show_default=False)
+        int | None, typer.Option(help="Number of triples to return.", min=1, show_default=False)
     ] = None,
     slots: Annotated[
         Literal["seen", "all"],
-        typer.Option(help="Heads and tails that the relation has in train, or all entities."),
+        typer.Option(help="Candidate entities: those seen with the relation in train, or all."),
     ] = "seen",
     out: Annotated[
-        Path, typer.Option(help="The new file: a .nt, .tsv or .parquet.", show_default=False)
+        Path, typer.Option(help="Output file: .nt, .tsv or .parquet.", show_default=False)
     ],
 ) -> None:
-    """Find the most probable triples that the graph does not hold yet.
+    """Predict the most probable triples that are not in the graph.
 
-    Stopped, it goes on where it was when it is started again with the same settings.
+    Run the same command again to resume after an interruption.
     """
     from fivestar.prediction.completion import Goal  # noqa: PLC0415  (slow to import)
     from fivestar.prediction.completion_file import check_file, complete_into  # noqa: PLC0415
@@ -52,7 +52,7 @@ def complete(
     predictor = Predictor(load_run(run))
     names = predictor.graph.relations
     chosen = None if relation is None else [names.find(name) for name in relation]
-    with counting_progress("asking") as progress:
+    with counting_progress("scoring") as progress:
         found = complete_into(out, predictor, goal, chosen, progress)
     table = Table("head", "relation", "tail", "probability")
     rows = predictor.graph.named(found.triples).slice(0, _SHOWN).to_pylist()

@@ -1,4 +1,4 @@
-"""`fivestar convert`: a trained model as another that gives the same scores."""
+"""`fivestar convert`: convert a trained model to 5★E with the same scores."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ EXAMPLE = "Example: fivestar convert my_complex_run my_fivestar_run --to fivesta
 
 
 def convert(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    out: Annotated[Path, typer.Argument(help="The new folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    out: Annotated[Path, typer.Argument(help="New folder to write to.")],
     *,
-    to: Annotated[Literal["fivestar"], typer.Option(help="What it becomes.")] = "fivestar",
+    to: Annotated[Literal["fivestar"], typer.Option(help="Target model.")] = "fivestar",
     score: Annotated[
         Literal["inner", "distance"] | None,
         typer.Option(
-            help="Insist on this score of the 5★E. (default: the one that the model needs)",
+            help="Score function of the 5★E. (default: the one that fits the model)",
             show_default=False,
         ),
     ] = None,
     denominator: Annotated[
         Literal["mobius", "phase", "none"],
-        typer.Option(help="The form of the 5★E; all of them agree until it is trained further."),
+        typer.Option(help="Form of the 5★E; all forms agree until it is trained further."),
     ] = "mobius",
 ) -> None:
-    """Turn a trained DistMult, ComplEx, pRotatE (l2), RotatE or TransE into a 5★E run.
+    """Convert a trained DistMult, ComplEx, pRotatE (l2), RotatE or TransE to 5★E.
 
-    Its scores are the same; fivestar train --from OUT trains it further.
+    The scores stay the same. Continue training with fivestar train --from OUT.
     """
     from fivestar.evaluation.report import evaluate  # noqa: PLC0415  (slow to import)
     from fivestar.runs.conversion import to_fivestar  # noqa: PLC0415
@@ -41,24 +41,24 @@ def convert(
 
     before = load_run(run)
     after = to_fivestar(before, score, denominator)
-    figures = {}
+    validation = {}
     if len(after.graph.valid):
         for name, each in (("before", before), ("after", after)):
             with ranking_progress() as progress:
                 ranked = evaluate(each.model, each.graph, each.graph.valid, progress=progress)
-            figures[name] = ranked.figures()
-        after.metrics.setdefault("valid", figures["after"])
+            validation[name] = ranked.figures()
+        after.metrics.setdefault("valid", validation["after"])
     after.save(out)
-    _show(figures, after.metrics, out)
+    _show(validation, after.metrics, out)
 
 
-def _show(figures: dict[str, dict[str, Any]], metrics: dict[str, Any], folder: Path) -> None:
-    if figures:
+def _show(validation: dict[str, dict[str, Any]], metrics: dict[str, Any], folder: Path) -> None:
+    if validation:
         keys = ("mrr", "hits@1", "hits@3", "hits@10")
         table = Table("validation", *keys)
-        for name, values in figures.items():
+        for name, values in validation.items():
             table.add_row(name, *(f"{values[key]:.4f}" for key in keys))
         screen.print(table)
     scale, shift = metrics["score_scale"], metrics["score_shift"]
     same = "the same scores" if (scale, shift) == (1, 0) else f"scores {scale:g} s + {shift:g}"
-    screen.print(f"a 5★E with {same}; saved in {folder}", markup=False, soft_wrap=True)
+    screen.print(f"5★E with {same}; saved {folder}", markup=False, soft_wrap=True)

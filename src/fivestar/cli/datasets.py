@@ -1,4 +1,4 @@
-"""`fivestar datasets`: the published graphs that can be had by name."""
+"""`fivestar datasets`: list and download benchmark datasets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fivestar.errors import SourceNotFound
 from fivestar.spelling import closest_names
 
 app = typer.Typer(
-    help="List the published graphs, or fetch some of them.",
+    help="List or download benchmark datasets.",
     epilog="Example: fivestar datasets",
     invoke_without_command=True,
 )
@@ -24,9 +24,9 @@ app = typer.Typer(
 def listed(
     context: typer.Context,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List the published graphs that can be had by name, and which are here."""
+    """List the benchmark datasets and whether they are downloaded."""
     if context.invoked_subcommand is not None:
         return
     from fivestar.graph.catalog import data_folder  # noqa: PLC0415  (slow to import)
@@ -43,8 +43,8 @@ def listed(
         "entities",
         "relations",
         "train / valid / test",
-        "what it is",
-        "here",
+        "description",
+        "downloaded",
         box=SIMPLE,
     )
     for name, entry in datasets().items():
@@ -53,7 +53,7 @@ def listed(
         table.add_row(name, *numbers, entry.title, "yes" if here[name] else "")
     out.print(table)
     out.print(
-        f"Their folder: {folder}. Any command takes them by name and fetches what is not here.",
+        f"Folder: {folder}. Every command takes a dataset by name and downloads it if necessary.",
         markup=False,
         soft_wrap=True,
     )
@@ -62,36 +62,36 @@ def listed(
 @app.command("get", epilog="Example: fivestar datasets get wn18rr nell-995-h100")
 def get(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Their names.", show_default=False)
+        list[str] | None, typer.Argument(help="Dataset names.", show_default=False)
     ] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All datasets.")] = False,
     mirror: Annotated[
         str | None,
         typer.Option(
-            help="An address with a folder for each of them, asked first.", show_default=False
+            help="URL of a mirror with one folder per dataset, tried first.", show_default=False
         ),
     ] = None,
 ) -> None:
-    """Fetch published graphs, and check every byte; those that are here are checked anew."""
+    """Download datasets and verify their checksums; verify those already downloaded."""
     from fivestar.graph.catalog import data_folder  # noqa: PLC0415  (slow to import)
     from fivestar.graph.datasets.entries import datasets, find_dataset  # noqa: PLC0415
     from fivestar.graph.datasets.fetching import check, fetch  # noqa: PLC0415
 
     wanted = list(datasets()) if every else names or []
     if not wanted:
-        raise SourceNotFound(f"name some of {', '.join(datasets())}, or take --all")
+        raise SourceNotFound(f"pass one or more of {', '.join(datasets())}, or --all")
     chosen = []
     for name in wanted:
         if (found := find_dataset(name)) is None:
             near = closest_names(name, datasets())
             hint = f"did you mean {' or '.join(near)}?" if near else ", ".join(datasets())
-            raise SourceNotFound(f"no published graph {name!r}; {hint}")
+            raise SourceNotFound(f"no dataset {name!r}; {hint}")
         chosen.append(found)
     for dataset in chosen:
         with reading_progress() as progress:
             place = fetch(dataset, data_folder(), mirror, progress)
         check(dataset, place)
-        out.print(f"{dataset.name}: as published, in {place}", markup=False, soft_wrap=True)
-        out.print(f"  licence: {dataset.licence}", markup=False, soft_wrap=True)
+        out.print(f"{dataset.name}: verified, in {place}", markup=False, soft_wrap=True)
+        out.print(f"  license: {dataset.licence}", markup=False, soft_wrap=True)
         out.print(f"  cite: {dataset.citation}", markup=False, soft_wrap=True)

@@ -16,7 +16,7 @@ from fivestar.cli.terminal import out
 from fivestar.cli.train import train
 
 EXAMPLE = "Example: fivestar demo"
-QUESTIONS = (
+QUERIES = (
     ("Lyon", "in_country", "_"),
     ("_", "neighbour_of", "Germany"),
     ("Brazil", "has_time_zone", "_"),
@@ -27,33 +27,33 @@ def demo(
     *,
     epochs: Annotated[
         int | None,
-        typer.Option(
-            help="Passes over the graph. (default: from its size)", min=1, show_default=False
-        ),
+        typer.Option(help="Training epochs. (default: from the graph)", min=1, show_default=False),
     ] = None,
     keep: Annotated[
         Path | None,
-        typer.Option("--out", help="Keep the run in this new folder.", show_default=False),
+        typer.Option("--out", help="New folder to keep the run in.", show_default=False),
     ] = None,
 ) -> None:
-    """Train 5★E on the bundled graph of countries and cities, evaluate it, and ask questions."""
+    """Train 5★E on the bundled demo graph, evaluate it, and predict missing links."""
     with TemporaryDirectory() as folder:
         run = keep or Path(folder) / "run"
         train(to=run, epochs=epochs)
-        out.print("\nTest triples, ranked among all entities:")
+        out.print("\nTest metrics (filtered ranks among all entities):")
         evaluate(run)
         _show_held_out(run)
-        for head, relation, tail in QUESTIONS:
+        for head, relation, tail in QUERIES:
             ask(run, head, relation, tail, top=5)
     kept = "fivestar demo --out demo_run, then " if keep is None else ""
     name = keep or "demo_run"
     out.print(
-        f"\nAsk more:  {kept}fivestar ask {name} Lyon in_country _", markup=False, soft_wrap=True
+        f"\nTry your own:  {kept}fivestar ask {name} Lyon in_country _",
+        markup=False,
+        soft_wrap=True,
     )
 
 
 def _show_held_out(folder: Path) -> None:
-    """Print, per relation, the test fact that the model finds most surely."""
+    """Print the best-ranked test fact of each relation."""
     from fivestar.evaluation import report  # noqa: PLC0415  (slow to import)
     from fivestar.prediction.trained_model import load  # noqa: PLC0415
 
@@ -63,7 +63,7 @@ def _show_held_out(folder: Path) -> None:
     share = f"{first.mean():.0%} of the {len(first):,} test facts"
     out.print(f"\nHeld-out facts: the model ranks the tail of {share} first.", soft_wrap=True)
     rank = found.tail_ranks.realistic + found.head_ranks.realistic
-    table = Table("never seen in training", "rank of tail", "rank of head", "probability")
+    table = Table("held-out fact", "tail rank", "head rank", "probability")
     for number in range(len(model.graph.relations)):
         rows = (model.graph.test.relations == number).nonzero()[0]
         if len(rows):

@@ -25,36 +25,37 @@ EXAMPLE = "Example: fivestar evaluate my_run --split test --by relation"
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
     split: Annotated[
-        Literal["train", "valid", "test"], typer.Option(help="Which triples to rank.")
+        Literal["train", "valid", "test"], typer.Option(help="Split to evaluate.")
     ] = "test",
     graph: Annotated[
         str | None,
         typer.Option(
-            help="Rank the triples of this graph instead, matched by name.", show_default=False
+            help="Evaluate on the triples of this graph instead (matched by name).",
+            show_default=False,
         ),
     ] = None,
     task: Annotated[
         Literal["links", "classification", "relations"],
-        typer.Option(help="Rank heads and tails, tell true from false triples, or rank relations."),
+        typer.Option(help="Link prediction, triple classification or relation prediction."),
     ] = "links",
     by: Annotated[
         Literal["relation", "side", "category", "seen"] | None,
         typer.Option(
-            help="Also apart: each relation, side, kind (1-1, 1-N …), or seen and unseen entities.",
+            help="Group the metrics by relation, side, category (1-1, 1-N …) or seen entities.",
             show_default=False,
         ),
     ] = None,
-    hits: Annotated[str, typer.Option(help="The k of hits@k, with commas.")] = "1,3,10",
+    hits: Annotated[str, typer.Option(help="Values of k for hits@k, comma-separated.")] = "1,3,10",
     memory: Annotated[
         str | None,
-        typer.Option(help="Bound of the working set, as in 1GiB.", show_default=False),
+        typer.Option(help="Limit of the working set, as in 1GiB.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
 ) -> None:
-    """Rank heads and tails of a split among all entities, other known answers left out."""
+    """Evaluate a run: filtered ranks of heads and tails among all entities."""
     counts = _counts(hits)
     from fivestar.evaluation import report  # noqa: PLC0415  (slow to import)
     from fivestar.evaluation.budget import score_bytes_within  # noqa: PLC0415
@@ -69,7 +70,7 @@ def evaluate(
     if graph is not None:
         triples, known = _of_other_graph(loaded.graph, graph, split)
     if not len(triples):
-        raise SettingsError(f"{graph or run}: there are no {split} triples to rank; see --split")
+        raise SettingsError(f"{graph or run}: has no {split} triples; choose another --split")
     if "refit" in loaded.metrics and (split == "valid" or task == "classification"):
         warn(
             "this run was refit on its validation triples, so its metrics on them are too high; "
@@ -80,13 +81,13 @@ def evaluate(
         return
     with ranking_progress() as progress:
         found = report.evaluate(loaded.model, loaded.graph, triples, known, score_bytes, progress)
-    figures = found.figures(counts)
+    metrics = found.figures(counts)
     if by is not None:
-        figures[f"by_{by}"] = found.apart(loaded.graph, by, counts)
+        metrics[f"by_{by}"] = found.apart(loaded.graph, by, counts)
     if as_json:
-        typer.echo(json.dumps(figures, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(metrics, indent=2, ensure_ascii=False))
     else:
-        _show(figures, by, counts)
+        _show(metrics, by, counts)
 
 
 def _other_task(
@@ -98,22 +99,22 @@ def _other_task(
     as_json: bool,
     plain: bool,
 ) -> None:
-    """Figures that are no ranks of heads and tails."""
+    """Print the metrics of triple classification or relation prediction."""
     from fivestar.evaluation.classification import classify  # noqa: PLC0415  (slow to import)
     from fivestar.evaluation.metrics import metrics  # noqa: PLC0415
     from fivestar.evaluation.relation_ranking import rank_relations  # noqa: PLC0415
 
     if not plain:
-        raise SettingsError(f"--graph and --by belong to --task links, not to {task}")
+        raise SettingsError(f"--graph and --by need --task links, not {task}")
     if task == "classification":
-        figures = classify(run.model, run.graph)
+        values = classify(run.model, run.graph)
     else:
-        figures = metrics(rank_relations(run.model, run.graph, triples), hits)
+        values = metrics(rank_relations(run.model, run.graph, triples), hits)
     if as_json:
-        typer.echo(json.dumps(figures, indent=2))
+        typer.echo(json.dumps(values, indent=2))
         return
-    table = Table(*figures)
-    table.add_row(*(_number(value) for value in figures.values()))
+    table = Table(*values)
+    table.add_row(*(_number(value) for value in values.values()))
     out.print(table)
 
 
@@ -138,39 +139,39 @@ def _of_other_graph(graph: KnowledgeGraph, source: str, split: str) -> tuple[Tri
     if len(triples) < len(given):
         warn(
             f"{len(given) - len(triples):,} of {len(given):,} {split} triples of {source} have "
-            "names that the run does not know; they are left out"
+            "names that are not in the run; skipping them"
         )
     facts = graph.facts + other.translated(other.facts, graph)
     return triples, KnownAnswers.of(with_reciprocals(facts, len(graph.relations)))
 
 
-def _show(figures: dict[str, Any], by: str | None, hits: tuple[int, ...]) -> None:
+def _show(metrics: dict[str, Any], by: str | None, hits: tuple[int, ...]) -> None:
     shown = ("mrr", *(f"hits@{k}" for k in hits), "mr", "count")
     table = Table("", *shown)
-    rows = {"both sides": figures, "heads": figures["heads"], "tails": figures["tails"]}
-    rows |= figures.get(f"by_{by}", {})
+    rows = {"both sides": metrics, "heads": metrics["heads"], "tails": metrics["tails"]}
+    rows |= metrics.get(f"by_{by}", {})
     for name, values in rows.items():
         if values:
             cells = (f"{values[key]:,.4g}" if key == "mr" else values[key] for key in shown)
             table.add_row(Text(name), *(c if isinstance(c, str) else _number(c) for c in cells))
     out.print(table)
-    low, high = figures["mrr_95"]
+    low, high = metrics["mrr_95"]
     out.print(
-        f"MRR {figures['mrr']:.4f} (95 % interval {low:.4f} to {high:.4f}); ties: "
-        f"{figures['mrr_optimistic']:.4f} if won, {figures['mrr_pessimistic']:.4f} if lost; "
-        f"adjusted mean rank index {figures['amri']:.4f}; heads by {figures['heads_by']}"
+        f"MRR {metrics['mrr']:.4f} (95 % confidence interval {low:.4f} to {high:.4f}), optimistic "
+        f"{metrics['mrr_optimistic']:.4f}, pessimistic {metrics['mrr_pessimistic']:.4f}; adjusted "
+        f"mean rank index {metrics['amri']:.4f}; heads by {metrics['heads_by']}"
     )
-    out.print(_self_answers(figures, hits), soft_wrap=True)
+    out.print(_self_answers(metrics, hits), soft_wrap=True)
 
 
-def _self_answers(figures: dict[str, Any], hits: tuple[int, ...]) -> str:
-    """Say how often a query's own entity outranks the target, and what `ask` makes of it."""
-    rate = figures["self_answer_rate"]
+def _self_answers(metrics: dict[str, Any], hits: tuple[int, ...]) -> str:
+    """Return the self-answer rate, and the metrics without self-answers where they differ."""
+    rate = metrics["self_answer_rate"]
     text = f"Self-answer rate {rate:.1%} (queries whose own entity outranks the target)"
-    without = figures["mrr_without_self"]
-    if abs(without - figures["mrr"]) <= _NOTABLE:
+    without = metrics["mrr_without_self"]
+    if abs(without - metrics["mrr"]) <= _NOTABLE:
         return text
-    shown = [f"hits@{k} {figures[f'hits@{k}_without_self']:.4f}" for k in hits]
+    shown = [f"hits@{k} {metrics[f'hits@{k}_without_self']:.4f}" for k in hits]
     return (
         f"{text}\nMRR without self-answers {without:.4f}, {', '.join(shown)}: the standard "
         "protocol above counts the query's own entity as a candidate, but fivestar ask leaves it "

@@ -1,4 +1,4 @@
-"""`fivestar explain`: why a run gives a fact its score."""
+"""`fivestar explain`: analogous facts, supporting paths and contribution per dimension."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    head: Annotated[str, typer.Argument(help="A name or label.")],
-    relation: Annotated[str, typer.Argument(help="A name or label.")],
-    tail: Annotated[str, typer.Argument(help="A name or label.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    head: Annotated[str, typer.Argument(help="Name or label.")],
+    relation: Annotated[str, typer.Argument(help="Name or label.")],
+    tail: Annotated[str, typer.Argument(help="Name or label.")],
     *,
     top: Annotated[
-        int, typer.Option(help="How many analogies, kinds of paths and dimensions.", min=1)
+        int, typer.Option(help="Number of analogous facts, path types and dimensions.", min=1)
     ] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Explain a fact, known or not, by analogous facts, by paths in train and by dimensions.
+    """Explain the score of a triple: analogous facts, supporting paths, contribution per dimension.
 
-    Paths have at most three steps and may use facts backwards; the fact itself is never used.
+    Paths have at most three steps in either direction and never use the triple itself.
     """
     from fivestar.prediction.explanation import explain as explained  # noqa: PLC0415  (slow)
     from fivestar.runs.run import load_run  # noqa: PLC0415
@@ -50,16 +50,16 @@ def explain(
 
 
 def _say(text: str, style: str = "") -> None:
-    """Never as markup: it quotes users' data."""
+    """Print text, never as markup: it quotes user data."""
     out.print(Text(text, style=style), soft_wrap=True)
 
 
 def _show_fact(found: Explanation) -> None:
     _say(f"{found.head}  {found.relation}  {found.tail}", "bold")
-    _say(f"known: in {' and '.join(found.splits)}" if found.splits else "not in the graph")
+    _say(f"in {' and '.join(found.splits)}" if found.splits else "new: not in the graph")
     _say(
         f"score {found.score:.3f}, {_rank(found.among_tails)} tails, "
-        f"{_rank(found.among_heads)} heads (other known answers left out)"
+        f"{_rank(found.among_heads)} heads (filtered)"
     )
 
 
@@ -72,8 +72,10 @@ def _show_analogies(found: Explanation) -> None:
         _say("\nNo other fact of this relation in train.", "bold")
         return
     relation, facts = found.relation.label, found.facts_of_relation
-    _say(f"\nMost like it, of {facts:,} facts of {relation} in train", "bold")
-    right = [Column(name, justify="right") for name in ("heads alike", "tails alike", "both")]
+    _say(f"\nMost similar of {facts:,} facts of {relation} in train", "bold")
+    right = [
+        Column(name, justify="right") for name in ("head similarity", "tail similarity", "both")
+    ]
     ends_in_full = [Column(name, overflow="fold") for name in ("head", "tail")]
     table = Table(*ends_in_full, *right, box=SIMPLE)
     for fact in found.analogies:
@@ -85,42 +87,42 @@ def _show_analogies(found: Explanation) -> None:
 
 def _show_paths(paths: PathEvidence) -> None:
     if not paths.kinds:
-        _say("No path of at most three steps joins the two in train.", "bold")
+        _say("No path of at most three steps connects them in train.", "bold")
         return
     counts = ", ".join(f"{count:,} of length {n}" for n, count in paths.paths_found.items())
-    part = "" if paths.complete else " (a random part of all: both are hubs)"
+    part = "" if paths.complete else " (a random sample: both are hubs)"
     is_all = paths.kinds_tried == paths.kinds_found
-    tried = "" if is_all else f", {paths.kinds_tried:,} of them compared"
+    tried = "" if is_all else f", {paths.kinds_tried:,} of them evaluated"
     _say(f"Paths between them in train: {counts}{part}", "bold")
     _say(
-        f"Kinds of paths: {paths.kinds_found:,}{tried}; the most reliable, and how many of the "
-        "other pairs joined so have the relation:"
+        f"Path types: {paths.kinds_found:,}{tried}; the most reliable, with the share of other "
+        "connected pairs that have the relation:"
     )
     for kind in paths.kinds:
         _say(f"\n  {' '.join(map(str, kind.links))}")
-        _say(f"    {_reliability(kind)}; {kind.count:,} between these two, as in")
+        _say(f"    {_reliability(kind)}; {kind.count:,} between these two, for example")
         _say(f"    {kind.walked()}")
 
 
 def _reliability(kind: PathKind) -> str:
     if kind.confidence is None:
-        return "no other pair is joined so"
-    which = "all there are" if kind.exact else "a sample"
+        return "connects no other pair"
+    which = "all" if kind.exact else "a sample"
     share = f"{kind.supported:,} of {kind.pairs:,} pairs ({which})"
     return f"{kind.confidence:.1%}: {share}"
 
 
 def _show_dimensions(found: Contributions | None) -> None:
     if found is None:
-        _say("\nThe score of this model is no sum over dimensions, so none are shown.", "bold")
+        _say("\nThe score of this model is not a sum over dimensions.", "bold")
         return
-    title = f"\nDimensions that weigh most, of {found.dimensions:,}"
-    total = f"gains {found.gains:.3f}, losses {found.losses:.3f}"
+    title = f"\nLargest contributions of {found.dimensions:,} dimensions"
+    total = f"positive {found.gains:.3f}, negative {found.losses:.3f}"
     biases = f", biases {found.biases:.3f}" if found.biases else ""
     _say(f"{title} ({total}{biases})", "bold")
     has_maps = any(each.map for each in found.largest)
-    titles = ("the relation there", "kind") if has_maps else ()
-    number, share = (Column(name, justify="right") for name in ("dimension", "adds"))
+    titles = ("map", "class") if has_maps else ()
+    number, share = (Column(name, justify="right") for name in ("dimension", "contribution"))
     table = Table(number, share, *titles, box=SIMPLE)
     for each in found.largest:
         words = (each.map.words, each.map.kind) if each.map else ()

@@ -1,4 +1,4 @@
-"""`fivestar export`: a trained run in the formats of others."""
+"""`fivestar export`: a trained run in the formats of other tools."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Format = Literal[
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
-    out: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="New folder to write to.", show_default=False)],
     to: Annotated[
-        Format | None, typer.Option(help="The format; see below.", show_default=False)
+        Format | None, typer.Option(help="Format (see above).", show_default=False)
     ] = None,
-    hf: Annotated[bool, typer.Option("--hf", help="The same as --to huggingface.")] = False,
+    hf: Annotated[bool, typer.Option("--hf", help="Short for --to huggingface.")] = False,
 ) -> None:
-    """Write a trained run for other tools.
+    """Export a trained run for other tools.
 
-    parquet, numpy, word2vec, projector: the rows of entities and relations. vectors: candidates of
-    a search by largest inner product. torch, onnx: a program that scores all tails of (head,
-    relation). huggingface: a copy of the run to upload as it is.
+    parquet, numpy, word2vec, projector: entity and relation embeddings. vectors: an index for
+    maximum inner product search. torch, onnx: a program that scores all tails of (head, relation).
+    huggingface: a copy of the run, ready to upload.
     """
     from fivestar.prediction.export import (  # noqa: PLC0415  (slow to import)
         OF_A_RUN,
@@ -44,12 +44,12 @@ def export(
     else:
         OF_A_RUN[wanted](load_run(run), out)
     files = ", ".join(sorted(path.name for path in out.iterdir()))
-    screen.print(f"written to {out}: {files}", markup=False, soft_wrap=True)
+    screen.print(f"saved {out}: {files}", markup=False, soft_wrap=True)
 
 
 def _wanted(to: Format | None, *, hf: bool) -> Format:
     if hf and to not in {None, "huggingface"}:
-        raise SettingsError(f"--hf is --to huggingface: leave out --hf or --to {to}")
+        raise SettingsError(f"--hf means --to huggingface: omit --hf or --to {to}")
     if not hf and to is None:
-        raise SettingsError("say what to export: --to parquet, numpy, word2vec, projector, …")
+        raise SettingsError("choose a format: --to parquet, numpy, word2vec, projector, …")
     return to or "huggingface"

@@ -1,4 +1,4 @@
-"""`fivestar fold-in`: new entities for a trained run."""
+"""`fivestar fold-in`: add new entities to a trained model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ EXAMPLE = "Example: fivestar fold-in my_run facts.tsv --out my_larger_run"
 
 
 def fold_in(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     facts: Annotated[
-        Path, typer.Argument(help="A file of triples, each with an entity that the run lacks.")
+        Path, typer.Argument(help="File of triples, each with at least one new entity.")
     ],
     *,
-    epochs: Annotated[int, typer.Option(help="How long to fit.", min=0)] = 20,
-    lr: Annotated[float, typer.Option(help="The learning rate.", min=0)] = 0.03,
-    out: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
+    epochs: Annotated[int, typer.Option(help="Epochs.", min=0)] = 20,
+    lr: Annotated[float, typer.Option(help="Learning rate.", min=0)] = 0.03,
+    out: Annotated[Path, typer.Option(help="New folder to write to.", show_default=False)],
 ) -> None:
-    """Give a run entities that it has never seen, from facts about them.
+    """Add new entities to a trained model without retraining.
 
-    Only their embeddings are fitted, in seconds; all else stays as it was trained.
+    Only the new embeddings are trained; all others stay fixed.
     """
     from fivestar.errors import OutputError  # noqa: PLC0415
     from fivestar.prediction.fold_in import doubtful  # noqa: PLC0415  (slow to import)
@@ -42,7 +42,7 @@ def fold_in(
     with counting_progress("fitting") as progress:
         found = fold(loaded, named, epochs, lr, progress)
     for name, near in doubtful(found.new, loaded.graph.entities).items():
-        warn(f"{name!r} is taken for something new; did you mean {' or '.join(map(repr, near))}?")
+        warn(f"Treating {name!r} as a new entity. Did you mean {' or '.join(map(repr, near))}?")
     found.run.save(out)
     entities = "1 new entity" if len(found.new) == 1 else f"{len(found.new):,} new entities"
     screen.print(

@@ -1,4 +1,4 @@
-"""`fivestar geometry`: what the relations of a trained 5★E do."""
+"""`fivestar geometry`: the Möbius maps of a trained 5★E."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _FIGURES = {
 
 
 def geometry(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
     relation: Annotated[
-        str | None, typer.Option(help="Only this one, in full.", show_default=False)
+        str | None, typer.Option(help="Only this relation, in full.", show_default=False)
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(help="How far tr²/det may be from where a kind has it.", min=0)
+        float, typer.Option(help="Tolerance when classifying a map.", min=0)
     ] = 0.05,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Say for each relation which kinds of Möbius maps it uses, and how it turns and stretches.
+    """Classify the Möbius maps of each relation and measure their rotation and expansion.
 
-    Beside each figure stands that of the same model before training.
+    Compared with the same model before training.
     """
     from fivestar.analysis import relations  # noqa: PLC0415  (slow to import)
     from fivestar.runs.run import load_run  # noqa: PLC0415
@@ -52,7 +52,7 @@ def geometry(
     before = relations.relation_geometry(relations.untrained(loaded), tolerance, numbers)
     if not relations.of_the_map(loaded):
         form = loaded.settings.model.options["denominator"]
-        warn(f"this run has the denominator {form}: all this is of the matrix, not of the map")
+        warn(f"this run has denominator {form}: the results describe the matrix, not the map")
     if as_json:
         pairs = zip(found, before, strict=True)
         listed = [one.as_json() | {"untrained": other.as_json()} for one, other in pairs]
@@ -66,7 +66,12 @@ def geometry(
 def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> None:
     shown = ("expansion", "rotation", "bend")
     table = Table(
-        Column("relation", overflow="fold"), "facts", "kinds (%)", *shown, "near a pole", box=SIMPLE
+        Column("relation", overflow="fold"),
+        "facts",
+        "classes (%)",
+        *shown,
+        "near a pole",
+        box=SIMPLE,
     )
     for one in sorted(found, key=lambda each: -each.facts):
         figures = [f"{getattr(one, key).median:.2f}" for key in shown]
@@ -83,7 +88,7 @@ def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> 
 
 
 def _kinds(shares: dict[str, float]) -> str:
-    """The kinds that occur, the most frequent first."""
+    """Return the classes that occur, the most frequent first."""
     ordered = sorted(shares.items(), key=lambda item: -item[1])
     return " ".join(f"{kind[:3]} {100 * share:.0f}" for kind, share in ordered if share)
 

@@ -1,4 +1,4 @@
-"""`fivestar graph convert`: a graph as another format."""
+"""`fivestar graph convert`: convert a graph to another format."""
 
 from __future__ import annotations
 
@@ -23,34 +23,32 @@ def graph_convert(
     source: Annotated[
         str,
         typer.Argument(
-            help="A file of triples (text, RDF, Parquet …), a folder with train/valid/test, or the "
-            "name of a data set."
+            help="File of triples (text, RDF, Parquet …), folder with train/valid/test, or dataset "
+            "name."
         ),
     ],
     out: Annotated[
         Path,
         typer.Argument(
-            help="A file that ends with .tsv, .csv, .nt, .nq, .ttl (also packed: .gz, .zst …), "
-            ".parquet, .arrow or .feather; or a new folder.",
+            help="File ending in .tsv, .csv, .nt, .nq, .ttl (also compressed: .gz, .zst …), "
+            ".parquet, .arrow or .feather, or a new folder.",
         ),
     ],
     *,
     to: Annotated[
         str | None,
         typer.Option(
-            help="How the files in a folder end: tsv, nt.gz, parquet … (default: tsv)",
+            help="Format of the files in a folder: tsv, nt.gz, parquet … (default: tsv)",
             show_default=False,
         ),
     ] = None,
-    merge: Annotated[
-        bool, typer.Option("--all", help="Put train, valid and test together.")
-    ] = False,
+    merge: Annotated[bool, typer.Option("--all", help="Merge train, valid and test.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace OUT if it is a file that exists.")
+        bool, typer.Option("--force", help="Overwrite OUT if it is an existing file.")
     ] = False,
     reading: Reading,
 ) -> None:
-    """Write a graph as another format; from file to file in bounded memory."""
+    """Convert a graph to another format, file to file in bounded memory."""
     from fivestar.graph.conversion import convert_graph  # noqa: PLC0415  (slow to import)
 
     with warnings.catch_warnings(record=True) as caught, reading_progress() as progress:
@@ -74,10 +72,10 @@ def graph_convert(
 
 def _left_out(report: SplitReport) -> str:
     parts = (
-        (report.bad_lines, "bad lines left out"),
+        (report.bad_lines, "bad lines skipped"),
         (report.literals, "literals dropped"),
         (report.labels, "labels and descriptions"),
         (report.types, "types"),
-        (report.other_graphs, "statements of other graphs left out"),
+        (report.other_graphs, "statements of other graphs skipped"),
     )
     return ", ".join(f"{count:,} {what}" for count, what in parts if count)

@@ -1,4 +1,4 @@
-"""`fivestar graph info`: know a graph before training on it."""
+"""`fivestar graph info`: statistics of a graph."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ _BAR = 30
 def graph_info(
     source: Source = None,
     *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON instead of tables.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
     reading: Reading,
 ) -> None:
-    """Show what is in a graph: warnings, counts, degrees, kinds of relations, patterns, leaks."""
+    """Show the statistics of a graph: counts, degrees, relation categories, patterns, leakage."""
     graph = read_source(source, reading)
     from fivestar.graph.statistics import profile_graph  # noqa: PLC0415  (slow to import)
 
@@ -50,10 +48,10 @@ def _show(profile: GraphProfile) -> None:
     out.print(Text(graph.name, style="bold") + Text(size))
     out.print(_splits(profile))
     out.print(_degrees(profile))
-    parts = f"{len(profile.components):,} connected parts, the largest has "
+    parts = f"{len(profile.components):,} connected components, the largest has "
     out.print(f"{parts}{profile.components[0]:,} entities")
     share = f"{graph.pair_redundancy:.0%} of train facts"
-    out.print(f"{share} link two entities that another fact links as well")
+    out.print(f"{share} link a pair of entities that another fact links as well")
     out.print(_relations(profile))
     _show_patterns(profile)
 
@@ -91,7 +89,7 @@ def _degrees(profile: GraphProfile) -> Table:
 
 def _relations(profile: GraphProfile) -> Table:
     kinds = ", ".join(f"{count:,} {mark}" for mark, count in profile.categories.items())
-    table = _table("relation", "triples", "tails a head", "heads a tail", "kind")
+    table = _table("relation", "triples", "tails per head", "heads per tail", "category")
     table.title = f"Relations: {kinds}"
     for relation in profile.relations[:_RELATIONS_SHOWN]:
         table.add_row(

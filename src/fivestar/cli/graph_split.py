@@ -1,4 +1,4 @@
-"""`fivestar graph split`: cut a graph into train, valid and test without leaks."""
+"""`fivestar graph split`: split a graph into train, valid and test without leakage."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ EXAMPLE = "Example: fivestar graph split my_graph.tsv --valid 0.05 --test 0.05 -
 def graph_split(
     source: Source = None,
     *,
-    to: Annotated[Path, typer.Option("--out", help="The new folder for train, valid and test.")],
-    valid: Annotated[float, typer.Option(help="Share of all triples for validation.")] = 0.05,
-    test: Annotated[float, typer.Option(help="Share of all triples for the test.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same split.")] = 0,
+    to: Annotated[Path, typer.Option("--out", help="New folder for train, valid and test.")],
+    valid: Annotated[float, typer.Option(help="Share of the triples for valid.")] = 0.05,
+    test: Annotated[float, typer.Option(help="Share of the triples for test.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     pairs: Annotated[
         Literal["together", "free"],
         typer.Option(
-            help="Keep all facts between the same two entities in one split, so that none is given "
-            "away by its mirror image in train; or let each go its own way."
+            help="Keep all facts between the same two entities in one split, so that inverse "
+            "relations cannot leak, or split facts independently."
         ),
     ] = "together",
     reading: Reading,
 ) -> None:
-    """Cut all facts of a graph anew; every held-out entity and relation stands in train too."""
+    """Split a graph; every held-out entity and relation also occurs in train."""
     graph = read_source(source, reading)
     from fivestar.graph.splitting import split_graph  # noqa: PLC0415  (slow to import)
     from fivestar.graph.writing import write_graph  # noqa: PLC0415

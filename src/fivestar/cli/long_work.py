@@ -1,4 +1,4 @@
-"""What is said on standard error while something trains for hours."""
+"""Progress lines on standard error for long-running commands."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ if TYPE_CHECKING:
     from fivestar.experiments.reproduction import Job
     from fivestar.training.trials import Tried
 
-# Seconds between lines when there is nothing of importance to say.
+# Seconds between progress lines.
 _QUIET = 20.0
 
 
 class WatchedJobs:
-    """A line for each run and each validation."""
+    """Print a line per run and validation."""
 
     def begins(
         self, job: Job, number: int, of: int
     ) -> tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]:
-        """A run begins or goes on."""
+        """Announce a run."""
         say(f"run {number} of {of}: {job.title}")
         return epoch_lines(job.settings.training.epochs)
 
     def ended(self, job: Job, entry: Entry) -> None:
-        """A run is in the ledger."""
+        """Print the result of a run."""
         say(f"  test MRR {entry.test.mrr:.4f} (validation {entry.valid.mrr:.4f}): {job.title}")
 
     def failed(self, job: Job, why: str) -> None:
-        """A run has diverged."""
+        """Print why a run failed."""
         warn(f"{job.title}: {why}")
 
 
 class WatchedTrials:
-    """A line for each trial and each validation."""
+    """Print a line per trial and validation."""
 
     def begins(
         self, number: int, point: dict[str, Any], epochs: int
     ) -> tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]:
         """Announce a training of a trial."""
-        say(f"trial {number}: {spoken(point)}")
+        say(f"trial {number}: {describe_settings(point)}")
         return epoch_lines(epochs)
 
     def ended(self, tried: Tried) -> None:
-        """A trial is complete, pruned or failed."""
+        """Print the result of a trial."""
         mrr = "" if tried.mrr is None else f", validation MRR {tried.mrr:.4f}"
         say(f"  {tried.state}{mrr}{f': {tried.why}' if tried.why else ''}")
 
 
 def say(text: str) -> None:
-    """On standard error, as it is."""
+    """Print to standard error, without markup."""
     err.print(text, markup=False, soft_wrap=True)
 
 
-def spoken(point: dict[str, Any]) -> str:
-    """Settings of a trial in a line.
+def describe_settings(point: dict[str, Any]) -> str:
+    """Return the settings of a trial in one line.
 
-    >>> spoken({"training.lr": 0.123456, "training.batch_size": 500})
-    'lr 0.123, batch 500'
+    >>> describe_settings({"training.lr": 0.123456, "training.batch_size": 500})
+    'lr 0.123, batch-size 500'
     """
     return ", ".join(
         f"{name.partition('.')[2].replace('_', '-')} "
@@ -73,7 +73,7 @@ def spoken(point: dict[str, Any]) -> str:
 def epoch_lines(
     epochs: int,
 ) -> tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]:
-    """What to call after an epoch and after a step; validations are told, others now and then."""
+    """Return callbacks per epoch and step that print validations and occasional progress."""
     told = time.monotonic()
 
     def epoch(line: dict[str, Any]) -> None:
@@ -81,13 +81,13 @@ def epoch_lines(
         validated = "valid_mrr" in line
         if validated or time.monotonic() - told >= _QUIET:
             mrr = f", validation MRR {line['valid_mrr']:.4f}" if validated else ""
-            say(f"  epoch {line['epoch']} of at most {epochs}: loss {line['loss']:.3f}{mrr}")
+            say(f"  epoch {line['epoch']} of {epochs}: loss {line['loss']:.3f}{mrr}")
             told = time.monotonic()
 
     def step(done: float) -> None:
         nonlocal told
         if time.monotonic() - told >= _QUIET:
-            say(f"  {done:.2f} of at most {epochs} epochs")
+            say(f"  {done:.2f} of {epochs} epochs")
             told = time.monotonic()
 
     return epoch, step

@@ -1,4 +1,4 @@
-"""The command `fivestar`. Each command is a file of its own that loads what it needs itself."""
+"""The command `fivestar`: one module per command, imported without torch."""
 
 from __future__ import annotations
 
@@ -38,44 +38,49 @@ from fivestar.cli import (
 )
 from fivestar.cli.budget import count_from
 from fivestar.cli.model_options import ModelOptionsCommand
-from fivestar.cli.terminal import complain, warn
+from fivestar.cli.terminal import print_error, warn
 from fivestar.errors import FivestarError
 
 app = typer.Typer(
     name="fivestar",
-    help="Find the missing links of a knowledge graph, with 5★E and friends.",
+    help="Find the missing links of a knowledge graph with 5★E and 13 other embedding models.",
     epilog="Example: fivestar graph info",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 graph_app = typer.Typer(
-    help="Look at a graph, cut it into train, valid and test, or write it as another format.",
+    help="Inspect, split and convert graphs.",
     epilog="Example: fivestar graph info my_graph.tsv",
     no_args_is_help=True,
 )
-app.add_typer(graph_app, name="graph")
-app.command("train", cls=ModelOptionsCommand, epilog=train.EXAMPLE)(train.train)
-app.command("search", epilog=search.EXAMPLE)(search.search)
-app.command("ask", epilog=ask.EXAMPLE)(ask.ask)
-app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
-app.command("similar", epilog=similar.EXAMPLE)(similar.similar)
-app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
-app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
-app.command("models", epilog=models.EXAMPLE)(models.models)
-app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
-app.command("export", epilog=export.EXAMPLE)(export.export)
-app.command("geometry", epilog=geometry.EXAMPLE)(geometry.geometry)
-app.command("patterns", epilog=patterns.EXAMPLE)(patterns.patterns)
-app.command("shapes", epilog=shapes.EXAMPLE)(shapes.shapes)
-app.command("fold-in", epilog=fold_in.EXAMPLE)(fold_in.fold_in)
-app.command("calibration", epilog=calibration.EXAMPLE)(calibration.calibration)
-app.command("complete", epilog=complete.EXAMPLE)(complete.complete)
-app.command("cluster", epilog=cluster.EXAMPLE)(cluster.cluster)
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(plot.app, name="plot")
-app.add_typer(reproduce.app, name="reproduce")
-app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
+# The order is that of `fivestar --help`, which shows one panel per group.
+app.add_typer(graph_app, name="graph", rich_help_panel="Graph")
+app.add_typer(datasets.app, name="datasets", rich_help_panel="Graph")
+app.command("train", cls=ModelOptionsCommand, epilog=train.EXAMPLE, rich_help_panel="Train")(
+    train.train
+)
+app.command("search", epilog=search.EXAMPLE, rich_help_panel="Train")(search.search)
+app.command("evaluate", epilog=evaluate.EXAMPLE, rich_help_panel="Train")(evaluate.evaluate)
+app.command("models", epilog=models.EXAMPLE, rich_help_panel="Train")(models.models)
+app.command("convert", epilog=convert.EXAMPLE, rich_help_panel="Train")(convert.convert)
+app.command("fold-in", epilog=fold_in.EXAMPLE, rich_help_panel="Train")(fold_in.fold_in)
+app.command("demo", epilog=demo.EXAMPLE, rich_help_panel="Train")(demo.demo)
+app.command("ask", epilog=ask.EXAMPLE, rich_help_panel="Predict")(ask.ask)
+app.command("explain", epilog=explain.EXAMPLE, rich_help_panel="Predict")(explain.explain)
+app.command("similar", epilog=similar.EXAMPLE, rich_help_panel="Predict")(similar.similar)
+app.command("complete", epilog=complete.EXAMPLE, rich_help_panel="Predict")(complete.complete)
+app.command("calibration", epilog=calibration.EXAMPLE, rich_help_panel="Predict")(
+    calibration.calibration
+)
+app.command("export", epilog=export.EXAMPLE, rich_help_panel="Predict")(export.export)
+app.command("geometry", epilog=geometry.EXAMPLE, rich_help_panel="Analyze")(geometry.geometry)
+app.command("patterns", epilog=patterns.EXAMPLE, rich_help_panel="Analyze")(patterns.patterns)
+app.command("shapes", epilog=shapes.EXAMPLE, rich_help_panel="Analyze")(shapes.shapes)
+app.command("cluster", epilog=cluster.EXAMPLE, rich_help_panel="Analyze")(cluster.cluster)
+app.add_typer(plot.app, name="plot", rich_help_panel="Analyze")
+app.command("serve", epilog=serve.EXAMPLE, rich_help_panel="Serve")(serve.serve)
+app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Reproduce")
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
 graph_app.command("convert", epilog=graph_convert.EXAMPLE)(graph_convert.graph_convert)
 graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)
@@ -94,7 +99,7 @@ def _root(
         bool,
         typer.Option(
             "--version",
-            help="Print the version and stop.",
+            help="Print the version and exit.",
             is_eager=True,
             callback=lambda wanted: _print_version(wanted=wanted),
         ),
@@ -104,20 +109,20 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; errors of ours are one message and exit code 1."""
-    # One line each, without the place in our code where it was found out.
+    """Run the command line; a FivestarError prints one message and exits with code 1."""
+    # Print one line per warning, without our source location.
     warnings.showwarning = lambda message, *_: warn(str(message))
     count_from(CALLED_AT)
     try:
         app()
     except FivestarError as error:
-        complain(str(error))
+        print_error(str(error))
         sys.exit(1)
     except KeyboardInterrupt:
-        complain("stopped")
+        print_error("interrupted")
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output (head, less) has had enough.
+        # The reader of our output (head, less) has closed the pipe.
         sys.stderr.close()
         sys.exit(0)
     finally:

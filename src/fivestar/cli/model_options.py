@@ -62,7 +62,7 @@ def _parameter(name: str, options: dict[str, Option]) -> inspect.Parameter:
         f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
         help=_help(options),
         show_default=False,
-        rich_help_panel="Model options",
+        rich_help_panel="Advanced: model options",
         expose_value=False,
         callback=_store,
     )

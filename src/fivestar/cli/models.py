@@ -23,7 +23,7 @@ def models(
         str | None, typer.Argument(help="Describe this model only.", show_default=False)
     ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """List all models, or describe one with its options and training settings."""
     from fivestar.models.registry import MODELS  # noqa: PLC0415  (slow to import)

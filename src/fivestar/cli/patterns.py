@@ -1,4 +1,4 @@
-"""`fivestar patterns`: which patterns of relations a 5★E has learned, and which the graph has."""
+"""`fivestar patterns`: relation patterns of a trained 5★E and of its graph."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EXAMPLE = "Example: fivestar patterns my_run"
 
 
 def patterns(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
-    top: Annotated[int, typer.Option(help="How many findings to show.", min=1)] = 30,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    top: Annotated[int, typer.Option(help="Number of patterns to show.", min=1)] = 30,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Tell which relations are symmetric, inverse, composed or reflexive to the model.
+    """Find symmetric, inverse, composed and reflexive relations in the model's matrices.
 
-    Beside what the graph itself says of them.
+    Compared with the patterns in the graph.
     """
     from fivestar.analysis.patterns import learned_patterns  # noqa: PLC0415  (slow to import)
     from fivestar.runs.run import load_run  # noqa: PLC0415
@@ -42,17 +42,17 @@ def patterns(
 def _show(found: LearnedPatterns, top: int) -> None:
     control = found.control
     out.print(
-        f"Control: the way back of a relation is {control.own:.2f} from its own reciprocal, "
-        f"{control.others:.2f} from those of others (medians; its own is nearer in "
-        f"{control.auc:.1%} of all cases). Nearer than usual by {control.threshold:.2f} counts as "
-        "learned.",
+        f"Control: the inverse map of a relation has distance {control.own:.2f} to its own "
+        f"reciprocal and {control.others:.2f} to those of other relations (medians; its own is "
+        f"closer in {control.auc:.1%} of the cases). Learned: closer than usual by "
+        f"{control.threshold:.2f}.",
         markup=False,
     )
     table = Table(
         "pattern",
         Column("relations", overflow="fold"),
         "distance",
-        "nearer by",
+        "closer by",
         "p",
         "learned",
         "true",

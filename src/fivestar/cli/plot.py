@@ -1,4 +1,4 @@
-"""`fivestar plot`: pictures of what a 5★E has learned."""
+"""`fivestar plot`: figures of a trained 5★E."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from fivestar.runs.run import Run
 
 app = typer.Typer(
-    help="Draw maps, grids, flows, shapes and entities. A map of types: fivestar cluster --out.",
+    help="Plot maps, grids, flows, shapes and entities. (Entity types: fivestar cluster --out)",
     epilog="Example: fivestar plot kinds --out kinds.png",
     no_args_is_help=True,
 )
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-Out = Annotated[Path, typer.Option(help="The picture: a .png, .svg or .pdf.", show_default=False)]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+Out = Annotated[Path, typer.Option(help="Output file: .png, .svg or .pdf.", show_default=False)]
 Relations = Annotated[
-    list[str], typer.Option("--relation", help="A relation; again for more.", show_default=False)
+    list[str], typer.Option("--relation", help="Relation (repeatable).", show_default=False)
 ]
-Relation = Annotated[str, typer.Option(help="The relation.", show_default=False)]
+Relation = Annotated[str, typer.Option(help="Relation.", show_default=False)]
 Dimension = Annotated[
     int | None,
-    typer.Option(help="Which, from 0. (default: where most happens)", show_default=False),
+    typer.Option(help="Dimension, from 0. (default: the clearest)", show_default=False),
 ]
 Dimensions = Annotated[
     list[int] | None,
     typer.Option(
         "--dimension",
-        help="Which, from 0; again for more. (default: where most happens)",
+        help="Dimension, from 0 (repeatable). (default: the clearest)",
         show_default=False,
     ),
 ]
@@ -42,7 +42,7 @@ Dimensions = Annotated[
 
 @app.command("kinds", epilog="Example: fivestar plot kinds --out kinds.png")
 def kinds(*, out: Out) -> None:
-    """Draw the five kinds of Möbius maps, on the Riemann sphere and in the plane."""
+    """Plot the five classes of Möbius maps on the Riemann sphere and in the plane."""
     _draw(out, "maps", "kinds")
 
 
@@ -51,7 +51,7 @@ def kinds(*, out: Out) -> None:
     epilog="Example: fivestar plot grid my_run --relation has_part --relation part_of --out g.png",
 )
 def grid(run: RunFolder, *, relation: Relations, dimension: Dimension = None, out: Out) -> None:
-    """Draw a grid and what relations make of it in one dimension."""
+    """Plot a grid and its image under relations in one dimension."""
     _draw(out, "maps", "grids", _load(run), relation, dimension)
 
 
@@ -60,13 +60,13 @@ def grid(run: RunFolder, *, relation: Relations, dimension: Dimension = None, ou
     epilog="Example: fivestar plot flow my_run --relation has_part --relation part_of --out f.png",
 )
 def flow(run: RunFolder, *, relation: Relations, dimension: Dimensions = None, out: Out) -> None:
-    """Draw the flow of relations, with the points that they leave where they are."""
+    """Plot the flow of relations with their fixed points."""
     _draw(out, "maps", "flows", _load(run), relation, dimension or ())
 
 
 @app.command("epochs", epilog="Example: fivestar plot epochs my_run --relation part_of --out e.png")
 def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, out: Out) -> None:
-    """Draw what a relation makes of a grid at each epoch that was kept (--snapshot-epochs)."""
+    """Plot the image of a grid under a relation at each snapshot (--snapshot-epochs)."""
 
     def kept() -> dict[int, Run]:
         from fivestar.errors import SettingsError  # noqa: PLC0415
@@ -75,7 +75,7 @@ def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, o
         numbers = load_run(run).settings.training.snapshot_epochs
         if not numbers:
             raise SettingsError(
-                f"{run} has kept no epochs; train with --snapshot-epochs 0,5,10 or the like"
+                f"{run} has no snapshots; train with --snapshot-epochs, as in 0,5,10"
             )
         return {epoch: load_run(run, epoch) for epoch in numbers}
 
@@ -87,7 +87,7 @@ def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, o
     epilog="Example: fivestar plot entities my_run --relation part_of --out entities.png",
 )
 def entities(run: RunFolder, *, relation: Relation, dimension: Dimensions = None, out: Out) -> None:
-    """Draw heads of a relation, where it moves them, and its tails."""
+    """Plot heads, transformed heads and tails of a relation."""
     _draw(out, "points", "entities", _load(run), relation, dimension or ())
 
 
@@ -96,14 +96,14 @@ def entities(run: RunFolder, *, relation: Relation, dimension: Dimensions = None
 )
 def shapes(
     runs: Annotated[
-        list[Path], typer.Argument(help="The folders of one or more runs, ComplEx and RotatE too.")
+        list[Path], typer.Argument(help="One or more run folders (also ComplEx and RotatE).")
     ],
     *,
     widest: Widest = 0.2,
     roughest: Roughest = 0.2,
     out: Out,
 ) -> None:
-    """Draw the clearest lines and circles, and what a relation makes of them."""
+    """Plot the clearest lines and circles and their images under a relation."""
 
     def examples() -> list[tuple[str, Run, Any]]:
         from fivestar.analysis.shapes import Criterion, clearest_of  # noqa: PLC0415  (slow)
@@ -125,7 +125,7 @@ def _load(folder: Path) -> Callable[[], Run]:
 
 
 def _draw(out: Path, module: str, name: str, *arguments: Any) -> None:
-    """Draw a picture and write it; what is slow is done when all else is known to be right."""
+    """Draw a figure and save it; check the arguments before the slow part."""
     from importlib import import_module  # noqa: PLC0415
 
     from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415  (slow to import)
@@ -133,4 +133,4 @@ def _draw(out: Path, module: str, name: str, *arguments: Any) -> None:
     check_name(out)
     draw = getattr(import_module(f"fivestar.analysis.plots.{module}"), name)
     save(draw(*(each() if callable(each) else each for each in arguments)), out)
-    screen.print(f"drawn in {out}", markup=False, soft_wrap=True)
+    screen.print(f"saved {out}", markup=False, soft_wrap=True)

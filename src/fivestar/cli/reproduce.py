@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from fivestar.runs.run import Run
 
 app = typer.Typer(
-    help="Repeat the tables and experiments of the paper.",
+    help="Reproduce the tables, figures and experiments of the paper.",
     epilog="Example: fivestar reproduce path-beside-loop",
     invoke_without_command=True,
 )
 
 # What is not a table of results, and how long it takes on two cores.
 _SMALL = {
-    "table-transformations": "which transformations each model's relations are: seconds",
-    "table-moebius": "the kinds of Möbius maps: seconds",
+    "table-transformations": "transformations that each model can express: seconds",
+    "table-moebius": "classes of Möbius maps: seconds",
     "path-beside-loop": "five models on a path beside a loop: a minute",
     "structures": "paths and loops embedded into the plane: a minute",
-    "compare": "two models, by the ranks that the ledger has kept: seconds",
-    "record": "a run into the ledger: as long as its test takes to rank",
-    "results": "the page of results, from the ledger: seconds",
+    "compare": "paired comparison of two models by the recorded ranks: seconds",
+    "record": "add a run to the ledger: as long as ranking its test split takes",
+    "results": "the results page, from the ledger: seconds",
 }
 _TABLES = {
     "table-fb15k237-wn18rr": "Fill the paper's table of FB15k-237 and WN18RR.",
@@ -42,17 +42,19 @@ _TABLES = {
     "table-wn18-fb15k": "Fill the paper's table of WN18 and FB15k.",
 }
 
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print it as Markdown.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print as Markdown.")]
 
 
 @app.callback()
 def listed(context: typer.Context) -> None:
-    """List what can be repeated, and how long it takes."""
+    """List what can be reproduced and how long it takes."""
     if context.invoked_subcommand is not None:
         return
     from fivestar.experiments.tables import published_table  # noqa: PLC0415  (slow to import)
 
-    table = Table(Column("fivestar reproduce …", no_wrap=True), "what, and how long", box=SIMPLE)
+    table = Table(
+        Column("fivestar reproduce …", no_wrap=True), "what, and how long it takes", box=SIMPLE
+    )
     for name in _TABLES:
         found = published_table(name)
         table.add_row(name, f"{found.title}; {found.takes}")
@@ -64,7 +66,7 @@ def listed(context: typer.Context) -> None:
 
 
 def _add_table(name: str, explained: str) -> None:
-    """The command of a table of results; all of them take the same options."""
+    """Add the command of a results table; all of them take the same options."""
 
     def command(  # noqa: PLR0913
         *,
@@ -97,7 +99,9 @@ def _add_table(name: str, explained: str) -> None:
             )
         )
 
-    command.__doc__ = f"{explained}\n\n    Our figures beside the published ones; resumable."
+    command.__doc__ = (
+        f"{explained}\n\n    Our metrics beside the published ones. Run again to resume."
+    )
     example = f"Example: fivestar reproduce {name} --models fivestar --minutes 60 --out tables"
     app.command(name, epilog=example)(command)
 
@@ -121,7 +125,7 @@ app.command("record", epilog="Example: fivestar reproduce record my_run --note '
     "table-transformations", epilog="Example: fivestar reproduce table-transformations --markdown"
 )
 def table_transformations(*, markdown: Markdown = False) -> None:
-    """Tell which transformations each model's relations are, measured on the models."""
+    """Show which transformations each model can express, measured on the models."""
     from fivestar.experiments.transformations import table  # noqa: PLC0415  (slow to import)
 
     _print(table(), markdown=markdown)
@@ -129,7 +133,7 @@ def table_transformations(*, markdown: Markdown = False) -> None:
 
 @app.command("table-moebius", epilog="Example: fivestar reproduce table-moebius --markdown")
 def table_moebius(*, markdown: Markdown = False) -> None:
-    """Tell the kinds of Möbius maps, their conditions and canonical forms."""
+    """Show the classes of Möbius maps, their conditions and canonical forms."""
     from fivestar.experiments.moebius_kinds import table  # noqa: PLC0415  (slow to import)
 
     _print(table(), markdown=markdown)
@@ -140,18 +144,18 @@ def table_moebius(*, markdown: Markdown = False) -> None:
 )
 def path_beside_loop(
     *,
-    seeds: Annotated[int, typer.Option(help="How often each model is trained.", min=1)] = 5,
-    dim: Annotated[int, typer.Option(help="The dimension of all models.", min=1)] = 20,
-    epochs: Annotated[int, typer.Option(help="Of each training.", min=1)] = 300,
+    seeds: Annotated[int, typer.Option(help="Number of seeds per model.", min=1)] = 5,
+    dim: Annotated[int, typer.Option(help="Embedding dimension.", min=1)] = 20,
+    epochs: Annotated[int, typer.Option(help="Training epochs.", min=1)] = 300,
     out: Annotated[
         Path | None,
-        typer.Option(help="Draw all ranks: a .png, .svg or .pdf.", show_default=False),
+        typer.Option(help="Plot all ranks to this .png, .svg or .pdf file.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Train five models on a path beside a loop, and see whether they close what they should not.
+    """Train five models on a path beside a loop and rank the facts that close them.
 
-    Both with the fact that closes the loop held out, and with it trained.
+    Once with the closing fact of the loop held out, once with it in train.
     """
     from fivestar.experiments import path_beside_loop as experiment  # noqa: PLC0415  (slow)
 
@@ -185,11 +189,9 @@ def path_beside_loop(
 @app.command("structures", epilog="Example: fivestar reproduce structures --out structures.png")
 def structures(
     *,
-    nodes: Annotated[int, typer.Option(help="Of each path and loop.", min=3, max=50)] = 6,
-    seed: Annotated[int, typer.Option(help="Where training begins.")] = 0,
-    out: Annotated[
-        Path, typer.Option(help="The picture: a .png, .svg or .pdf.", show_default=False)
-    ],
+    nodes: Annotated[int, typer.Option(help="Nodes per path and loop.", min=3, max=50)] = 6,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    out: Annotated[Path, typer.Option(help="Output file: .png, .svg or .pdf.", show_default=False)],
 ) -> None:
     """Embed paths and loops side by side into the plane, with a 5★E of dimension 1."""
     from fivestar.analysis.plots.structures import structures as draw  # noqa: PLC0415  (slow)
@@ -206,9 +208,9 @@ def structures(
         found = fit(run)
         screen.print(f"{name}: mean reciprocal rank of its facts {found:.3f}", markup=False)
         if found < 1:
-            warn(f"{name} is not learned as a whole; try another --seed")
+            warn(f"{name} is not learned completely; try another --seed")
     save(draw(runs), out)
-    screen.print(f"drawn in {out}", markup=False, soft_wrap=True)
+    screen.print(f"saved {out}", markup=False, soft_wrap=True)
 
 
 def _show(outcome: Outcome) -> None:
@@ -243,7 +245,7 @@ def _draw_ranks(outcomes: list[Outcome], out: Path) -> None:
         2 * NODES,
     )
     save(figure, out)
-    screen.print(f"drawn in {out}", markup=False, soft_wrap=True)
+    screen.print(f"saved {out}", markup=False, soft_wrap=True)
 
 
 def _print(rows: list[list[str]], *, markdown: bool) -> None:

@@ -35,7 +35,7 @@ def add_figure(app: typer.Typer, name: str, explained: str) -> None:
         ] = None,
         threads: tables.Threads = 0,
         out: Annotated[
-            Path, typer.Option(help="The picture: a .png, .svg or .pdf.", show_default=False)
+            Path, typer.Option(help="Output file: .png, .svg or .pdf.", show_default=False)
         ],
         runs: tables.Runs = Path("runs"),
     ) -> None:
@@ -54,7 +54,7 @@ def add_figure(app: typer.Typer, name: str, explained: str) -> None:
             say("the time is over: the same command goes on")
             return
         save(figure.draw(folders), out)
-        screen.print(f"drawn in {out}", markup=False, soft_wrap=True)
+        screen.print(f"saved {out}", markup=False, soft_wrap=True)
 
     command.__doc__ = f"{explained}\n\n    The models are trained first, resumably."
     app.command(name, epilog=f"Example: fivestar reproduce {name} --out {name}.png")(command)

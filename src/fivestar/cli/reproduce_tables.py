@@ -52,17 +52,16 @@ SettingsFiles = Annotated[
 Threads = Annotated[int, typer.Option(help="Threads of the processor; 0: all.", min=0)]
 Out = Annotated[
     Path | None,
-    typer.Option(help="Write the table here, as .md, .tex and .json.", show_default=False),
+    typer.Option(help="Folder for the table as .md, .tex and .json.", show_default=False),
 ]
 Ledger = Annotated[
     Path | None,
     typer.Option(
-        help="The ledger of results. (default: results/ledger.jsonl of this checkout, or the "
-        "user's own)",
+        help="Results ledger. (default: results/ledger.jsonl of this checkout, or the user's own)",
         show_default=False,
     ),
 ]
-Runs = Annotated[Path, typer.Option(help="Where runs are kept, and gone on with.")]
+Runs = Annotated[Path, typer.Option(help="Folder of the runs; unfinished ones are resumed.")]
 
 
 def ledger_file(given: Path | None) -> Path:
@@ -113,20 +112,22 @@ def run_table(wanted: Wanted) -> None:
     files = {read_settings(file).model.name: file for file in wanted.settings or ()}
     idle = sorted(set(files) - set(models))
     if idle:
-        raise SettingsError(f"--settings of {', '.join(idle)}, which is not to be trained")
+        raise SettingsError(
+            f"--settings for {', '.join(idle)}, which is not among the models to train"
+        )
     jobs = jobs_of(graphs, models, dims, range(wanted.seeds), training, files)
     outcome = reproduce(
         jobs, place, wanted.runs, table.name, read_graph, WatchedJobs(), wanted.minutes
     )
     if outcome.left:
-        say(f"{len(outcome.left)} of {len(jobs)} runs are left: the same command goes on")
+        say(f"{len(outcome.left)} of {len(jobs)} runs left; run the same command again")
     if outcome.failed:
-        warn(f"{len(outcome.failed)} runs have diverged; their cells stay empty")
+        warn(f"{len(outcome.failed)} runs diverged; their cells stay empty")
     found = filled(table, read_ledger(place), dims)
     typer.echo(as_markdown(found), nl=False)
     if wanted.out is not None:
         for path in write_table(found, wanted.out):
-            say(f"written: {path}")
+            say(f"saved {path}")
 
 
 def _some_of(all_names: Iterable[str], text: str | None, option: str) -> list[str]:
@@ -136,21 +137,19 @@ def _some_of(all_names: Iterable[str], text: str | None, option: str) -> list[st
         return known
     wanted = [name.strip() for name in text.split(",") if name.strip()]
     if not wanted or not set(wanted) <= set(known):
-        raise SettingsError(f"{option} {text}: the table has {', '.join(known)}; give some of them")
+        raise SettingsError(f"{option} {text}: choose from {', '.join(known)}")
     return wanted
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="A model.")],
-    second: Annotated[str, typer.Argument(help="Another one.")],
+    first: Annotated[str, typer.Argument(help="First model.")],
+    second: Annotated[str, typer.Argument(help="Second model.")],
     *,
-    graph: Annotated[
-        str | None, typer.Option(help="On this graph only.", show_default=False)
-    ] = None,
+    graph: Annotated[str | None, typer.Option(help="Only this graph.", show_default=False)] = None,
     ledger: Ledger = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Tell whether one model is better than another, by the ranks that the ledger has kept."""
+    """Compare two models by a paired test on the ranks recorded in the ledger."""
     from fivestar.experiments.comparison import HEADS, comparisons  # noqa: PLC0415  (slow)
     from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415
     from fivestar.experiments.results import markdown_table  # noqa: PLC0415
@@ -160,7 +159,7 @@ def compare(
     found = comparisons(read_ledger(place), place.parent, first, second, graphs)
     if not found:
         raise SettingsError(
-            f"{place}: has no graph and dimension at which both {first} and {second} have a run"
+            f"{place}: no graph and dimension has a run of both {first} and {second}"
         )
     if as_json:
         typer.echo(json.dumps([each.as_json() for each in found], indent=1))
@@ -172,10 +171,11 @@ def results(
     *,
     ledger: Ledger = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the page here instead.", show_default=False)
+        Path | None,
+        typer.Option(help="File to write. (default: standard output)", show_default=False),
     ] = None,
 ) -> None:
-    """Make the page of results from the ledger and nothing else."""
+    """Generate the results page from the ledger."""
     from fivestar.experiments.results import results_page  # noqa: PLC0415  (slow to import)
     from fivestar.files import write_atomic  # noqa: PLC0415
 
@@ -187,15 +187,15 @@ def results(
 
 
 def record(
-    run: Annotated[Path, typer.Argument(help="The folder of a run that has ended.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     *,
     ledger: Ledger = None,
-    experiment: Annotated[str, typer.Option(help="What it belongs to.")] = "by hand",
+    experiment: Annotated[str, typer.Option(help="Experiment name.")] = "by hand",
     note: Annotated[
-        str | None, typer.Option(help="What one should know about it.", show_default=False)
+        str | None, typer.Option(help="Note for the ledger.", show_default=False)
     ] = None,
 ) -> None:
-    """Rank the test triples of a run, once, and add it to the ledger."""
+    """Evaluate a run on test, once, and add it to the ledger."""
     from fivestar.experiments import ledger as ledgers  # noqa: PLC0415  (slow to import)
     from fivestar.runs.run import load_run  # noqa: PLC0415
 
@@ -203,6 +203,6 @@ def record(
     more = {} if note is None else {"note": note}
     entry, is_new = ledgers.record(load_run(run), place, experiment, more)
     if not is_new:
-        warn("these settings and this seed were ranked before; this is what was found then")
+        warn("these settings and this seed are in the ledger already; showing the recorded result")
     text = f"test MRR {entry.test.mrr:.4f} (validation {entry.valid.mrr:.4f}), in {place}"
     screen.print(text, markup=False, soft_wrap=True)

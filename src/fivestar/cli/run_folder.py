@@ -1,4 +1,4 @@
-"""Where a run goes if nobody says: runs/GRAPH-MODEL-DATE."""
+"""The default folder of a run: runs/GRAPH-MODEL-DATE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fivestar search`: find settings by validation."""
+"""`fivestar search`: hyperparameter search by validation MRR."""
 
 from __future__ import annotations
 
@@ -22,70 +22,78 @@ EXAMPLE = "Example: fivestar search nell-995-h25 --dim 100 --trials 12 --minutes
 
 
 def search(  # noqa: PLR0913
-    graph: Annotated[str, typer.Argument(help="A graph, as for fivestar train.")],
+    graph: Annotated[str, typer.Argument(help="Graph, as for fivestar train.")],
     *,
     model: Annotated[
         str | None,
-        typer.Option(help="Which model. (default: fivestar, or that of --settings)"),
+        typer.Option(help="Model. (default: fivestar, or the one in --settings)"),
     ] = None,
     space: Annotated[
-        str, typer.Option(help="What to choose from: paper, small, or a TOML file.")
+        str, typer.Option(help="Search space: paper, small, or a TOML file.")
     ] = "small",
-    trials: Annotated[
-        int, typer.Option(help="Until the study has so many, whoever ran them.", min=1)
-    ] = 12,
+    trials: Annotated[int, typer.Option(help="Total number of trials in the study.", min=1)] = 12,
     minutes: Annotated[
-        float, typer.Option(help="Stop after this long; 0: when there are enough trials.", min=0)
+        float, typer.Option(help="Stop after this many minutes (0: no limit).", min=0)
     ] = 0,
     trial_minutes: Annotated[
-        float, typer.Option(help="Longest time of a trial; 0: to its last epoch.", min=0)
+        float, typer.Option(help="Maximum minutes per trial (0: no limit).", min=0)
     ] = 0,
     sampler: Annotated[
         Literal["tpe", "grid"],
-        typer.Option(help="Where earlier trials point to, or every point of the space."),
+        typer.Option(help="Sampler: TPE or the full grid."),
     ] = "tpe",
     pruner: Annotated[
         Literal["median", "halving", "none"],
         typer.Option(
-            help="median: stop a trial below the median of the others. halving: after a ninth and "
-            "a third of the epochs, train on with about the best third. none: train all to the end."
+            help="median: stop trials below the median. halving: keep about the best third after "
+            "1/9 and 1/3 of the epochs. none: train all trials to the end."
         ),
     ] = "median",
     settings_file: Annotated[
         Path | None,
-        typer.Option("--settings", help="A TOML file of what is not searched.", show_default=False),
+        typer.Option(
+            "--settings",
+            help="TOML file with the settings that are not searched.",
+            show_default=False,
+        ),
     ] = None,
     dim: Annotated[
-        int | None, typer.Option(help="Fix the dimension.", min=1, show_default=False)
+        int | None,
+        typer.Option(help="Embedding dimension (not searched).", min=1, show_default=False),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Longest training of a trial.", min=1, show_default=False)
+        int | None, typer.Option(help="Maximum epochs per trial.", min=1, show_default=False)
     ] = None,
     evaluate_every: Annotated[
         int | None, typer.Option(help="Epochs between validations.", min=1, show_default=False)
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of all trials and of the search.", show_default=False)
+        int | None,
+        typer.Option(help="Random seed of the trials and the sampler.", show_default=False),
     ] = None,
     storage: Annotated[
         Path | None,
         typer.Option(
-            help="The file of the study, shared by all processes that work on it. "
+            help="Study journal, shared by all processes of the search. "
             "(default: searches/GRAPH-MODEL.journal)",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the best settings here, after each trial.", show_default=False),
+        typer.Option(
+            help="TOML file for the best settings, updated after each trial.", show_default=False
+        ),
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(help="Draw history and importance into this folder.", show_default=False),
+        typer.Option(
+            help="Folder for plots of the history and parameter importance.", show_default=False
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all trials as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Find settings by validation MRR; go on with a search, or join one that others work on."""
+    """Search hyperparameters by validation MRR; resume a study or join a running one."""
     from fivestar.cli.long_work import WatchedTrials  # noqa: PLC0415
     from fivestar.graph.reading import read_graph  # noqa: PLC0415
     from fivestar.training.search import Search  # noqa: PLC0415  (slow to import)
@@ -131,17 +139,17 @@ def _base(
 
 
 def _show(study: Search, out: Path | None) -> None:
-    from fivestar.cli.long_work import spoken  # noqa: PLC0415
+    from fivestar.cli.long_work import describe_settings  # noqa: PLC0415
 
     table = Table("trial", "", "valid MRR", "epochs", "settings", box=SIMPLE)
     for tried in sorted(study.tried(), key=lambda t: (t.state != "complete", -(t.mrr or 0))):
         mrr = "" if tried.mrr is None else f"{tried.mrr:.4f}"
         epochs = "" if tried.epochs is None else str(tried.epochs)
-        table.add_row(str(tried.number), tried.state, mrr, epochs, spoken(tried.point))
+        table.add_row(str(tried.number), tried.state, mrr, epochs, describe_settings(tried.point))
     screen.print(table)
     found = study.best()
     if found is None:
-        warn("no trial is complete yet, so there are no best settings")
+        warn("no trial is complete yet")
         return
     where = f"; its settings are in {out}" if out else ""
     text = f"best: trial {found[1].number}, validation MRR {found[1].mrr:.4f}{where}"
@@ -158,4 +166,4 @@ def _draw(study: Search, folder: Path) -> None:
     if shares:
         save(importance(shares), folder / "importance.png")
     else:
-        warn("there are too few different trials to say which settings matter")
+        warn("too few different trials to estimate parameter importance")

@@ -1,4 +1,4 @@
-"""`fivestar shapes`: lines and circles, before and after a relation."""
+"""`fivestar shapes`: lines and circles among heads and transformed heads."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ from fivestar.cli.terminal import out
 
 EXAMPLE = "Example: fivestar shapes my_run"
 
-Widest = Annotated[
-    float, typer.Option(help="A line: its width by its length, at most.", min=0, max=1)
-]
+Widest = Annotated[float, typer.Option(help="Maximum width/length ratio of a line.", min=0, max=1)]
 Roughest = Annotated[
-    float, typer.Option(help="A circle: deviation by radius, at most.", min=0, max=1)
+    float, typer.Option(help="Maximum deviation/radius ratio of a circle.", min=0, max=1)
 ]
 
 
 def shapes(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
     widest: Widest = 0.2,
     roughest: Roughest = 0.2,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Count where relations turn lines into circles and circles into lines.
+    """Count how often relations map lines to circles and circles to lines.
 
-    Beside a null model: the same points with one coordinate shuffled.
+    With a permutation baseline: the same points with one coordinate shuffled.
     """
     from fivestar.analysis.shapes import Criterion  # noqa: PLC0415  (slow to import)
     from fivestar.analysis.shapes import shapes as look  # noqa: PLC0415
@@ -42,7 +40,9 @@ def shapes(
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
         return
-    table = Table("heads → moved heads", "dimensions", "share", "by chance", box=SIMPLE)
+    table = Table(
+        "heads → transformed heads", "dimensions", "share", "permutation baseline", box=SIMPLE
+    )
     total = sum(found.counts.values())
     for name, count in found.counts.items():
         table.add_row(name, f"{count:,}", f"{count / total:.1%}", f"{found.by_chance[name]:,}")
@@ -54,7 +54,7 @@ def shapes(
         table.add_row(one.change, Text(one.relation), str(one.dimension), f"{one.clarity:.3f}")
     out.print(table)
     out.print(
-        f"{found.relations} relations with enough heads. A line is at most {widest:g} as wide as "
-        f"long; a circle deviates by at most {roughest:g} of its radius, without a gap of 120°.",
+        f"{found.relations} relations with enough heads. Lines: width/length at most {widest:g}. "
+        f"Circles: deviation/radius at most {roughest:g}, no gap of 120°.",
         markup=False,
     )

@@ -1,4 +1,4 @@
-"""`fivestar similar`: the entities that a run holds to be most alike."""
+"""`fivestar similar`: nearest neighbors in embedding space."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ EXAMPLE = "Example: fivestar similar my_run Lyon"
 
 
 def similar(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    entity: Annotated[str, typer.Argument(help="A name or label.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    entity: Annotated[str, typer.Argument(help="Name or label.")],
     *,
-    top: Annotated[int, typer.Option(help="How many.", min=1)] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+    top: Annotated[int, typer.Option(help="Number of neighbors.", min=1)] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List the entities whose embeddings point the same way, from the centre of all."""
+    """List the nearest neighbors of an entity (centered cosine similarity)."""
     from fivestar.prediction.neighbours import similar as nearest  # noqa: PLC0415  (slow)
     from fivestar.runs.run import load_run  # noqa: PLC0415
 
@@ -34,7 +34,7 @@ def similar(
     has_types = any(each.common_types is not None for each in found)
     titles = ("types in common",) if has_types else ()
     cosine = Column("cosine", justify="right")
-    table = Table("", "entity", cosine, *titles, title=Text(f"like {entity}"))
+    table = Table("", "entity", cosine, *titles, title=Text(f"nearest neighbors of {entity}"))
     table.title_justify = "left"
     for each in found:
         types = (Text(", ".join(each.common_types or ())),) if has_types else ()

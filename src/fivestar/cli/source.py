@@ -1,4 +1,4 @@
-"""The argument and options by which every command names a graph."""
+"""The argument and options by which every command reads a graph."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from fivestar.graph.readers.base import Progress as ProgressCallback
     from fivestar.graph.readers.base import ReadOptions
 
-_HOW = "How to read SOURCE"
-_SPOKEN_DELIMITERS = {
+_READING = "Advanced: reading SOURCE"
+_NAMED_DELIMITERS = {
     "tab": "\t",
     "\\t": "\t",
     "space": " ",
@@ -38,84 +38,81 @@ _SPOKEN_DELIMITERS = {
 Source = Annotated[
     str | None,
     typer.Argument(
-        help="A file of triples (text, RDF, Parquet …), a folder with train/valid/test, or the "
-        "name of a data set in "
-        "$FIVESTAR_DATA. Without it: the embedded graph of countries and cities.",
+        help="File of triples (text, RDF, Parquet …), folder with train/valid/test, or dataset "
+        "name. (default: the bundled demo graph of countries and cities)",
         show_default=False,
     ),
 ]
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        help="What separates the fields: a character, or tab, space, comma … Found out by default.",
+        help="Field delimiter: a character, or tab, space, comma … (default: detected)",
         show_default=False,
-        rich_help_panel=_HOW,
+        rich_help_panel=_READING,
     ),
 ]
 Header = Annotated[
     HeaderChoice,
-    typer.Option(help="Whether files begin with a header.", rich_help_panel=_HOW),
+    typer.Option(help="Whether the first line is a header.", rich_help_panel=_READING),
 ]
 Columns = Annotated[
     str | None,
     typer.Option(
-        help="The head, relation and tail column, by number from 0 or by name: 0,1,2 or s,p,o.",
+        help="Head, relation and tail columns, by index or name: 0,1,2 or s,p,o.",
         show_default=False,
-        rich_help_panel=_HOW,
+        rich_help_panel=_READING,
     ),
 ]
 Quote = Annotated[
     str | None,
     typer.Option(
-        help="The quote character, '' for none. By default \", and none in tab-separated files.",
+        help="Quote character, '' for none. (default: \", none in tab-separated files)",
         show_default=False,
-        rich_help_panel=_HOW,
+        rich_help_panel=_READING,
     ),
 ]
 OnBadLine = Annotated[
     BadLineChoice,
-    typer.Option(help="Stop at a line that cannot be read, or leave it out.", rich_help_panel=_HOW),
+    typer.Option(help="Fail on a malformed line, or skip it.", rich_help_panel=_READING),
 ]
 Format = Annotated[
     FormatName | None,
     typer.Option(
         "--format",
-        help="What files are, where their names do not tell.",
+        help="File format, if the suffix does not tell.",
         show_default=False,
-        rich_help_panel=_HOW,
+        rich_help_panel=_READING,
     ),
 ]
 Graphs = Annotated[
     list[str] | None,
     typer.Option(
         "--graph",
-        help="RDF: read this named graph, or default; again for more. (default: all)",
+        help="RDF: named graph, or default (repeatable). (default: all)",
         show_default=False,
-        rich_help_panel=_HOW,
+        rich_help_panel=_READING,
     ),
 ]
 Literals = Annotated[
     LiteralChoice,
-    typer.Option(
-        help="RDF: leave literals out and count them, or make them entities.", rich_help_panel=_HOW
-    ),
+    typer.Option(help="RDF: drop literals, or make them entities.", rich_help_panel=_READING),
 ]
 Types = Annotated[
     TypeChoice,
     typer.Option(
         "--types",
-        help="RDF: rdf:type tells the types of entities, or is a relation as others are.",
-        rich_help_panel=_HOW,
+        help="RDF: read rdf:type as entity types, or as a relation.",
+        rich_help_panel=_READING,
     ),
 ]
 Language = Annotated[
-    str, typer.Option(help="RDF: which labels are preferred.", rich_help_panel=_HOW)
+    str, typer.Option(help="RDF: preferred language of labels.", rich_help_panel=_READING)
 ]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How SOURCE is to be read, as the options of a command say."""
+    """The options for reading SOURCE."""
 
     delimiter: Delimiter = None
     header: Header = "auto"
@@ -129,11 +126,11 @@ class Reading:
     language: Language = "en"
 
     def options(self, progress: ProgressCallback | None) -> ReadOptions:
-        """The same in the words of the library."""
+        """Return them as options of the library."""
         from fivestar.graph.readers.base import ReadOptions  # noqa: PLC0415  (slow to import)
 
         return ReadOptions(
-            delimiter=_SPOKEN_DELIMITERS.get(self.delimiter or "", self.delimiter),
+            delimiter=_NAMED_DELIMITERS.get(self.delimiter or "", self.delimiter),
             header=self.header,
             columns=_parsed(self.columns),
             quote=self.quote,
@@ -148,7 +145,7 @@ class Reading:
 
 
 def reads_a_source(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with all options of `Reading`, which it gets as `reading`."""
+    """Add all options of `Reading` to a command, which receives them as `reading`."""
     hints = get_type_hints(Reading, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     added = [
@@ -171,7 +168,7 @@ def reads_a_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_source(source: str | None, reading: Reading) -> KnowledgeGraph:
-    """The graph that the command line names; its warnings are left in its report."""
+    """Return the graph named on the command line; its warnings are in its report."""
     from fivestar.graph.reading import read_with  # noqa: PLC0415  (slow to import)
 
     with warnings.catch_warnings(), reading_progress() as progress:

@@ -1,4 +1,4 @@
-"""How commands speak: results on standard output, everything else on standard error."""
+"""Console output: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
-def complain(message: str) -> None:
-    """Say what went wrong. Never as markup: messages quote users' data."""
+def print_error(message: str) -> None:
+    """Print an error, never as markup: messages quote user data."""
     err.print(Text("error: ", style="bold red") + Text(message), soft_wrap=True)
 
 
 def warn(message: str, console: Console = err) -> None:
-    """Say what looks wrong."""
+    """Print a warning, never as markup."""
     console.print(Text("warning: ", style="bold yellow") + Text(message), soft_wrap=True)
 
 
 def reading_progress() -> AbstractContextManager[ProgressCallback]:
-    """How many bytes have been read."""
+    """Show the number of bytes read."""
     return _progress("reading", DownloadColumn())
 
 
 def counting_progress(text: str) -> AbstractContextManager[ProgressCallback]:
-    """How much of something is done."""
+    """Show how many items are done."""
     return _progress(text, MofNCompleteColumn())
 
 
 def ranking_progress() -> AbstractContextManager[ProgressCallback]:
-    """How many queries have been ranked."""
+    """Show how many queries have been ranked."""
     return counting_progress("ranking")
 
 
 @contextmanager
 def _progress(text: str, amount: ProgressColumn) -> Iterator[ProgressCallback]:
-    """A progress bar that appears with the first report and vanishes at the end."""
+    """Show a progress bar from the first update on and remove it at the end."""
     columns = (TextColumn(text), BarColumn(), amount, TimeRemainingColumn(compact=True))
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(text, visible=False)

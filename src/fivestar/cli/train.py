@@ -1,4 +1,4 @@
-"""`fivestar train`: learn a graph. Every setting is a flag of the same name."""
+"""`fivestar train`: train a model. Every setting is a flag of the same name."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
 
 EXAMPLE = "Example: fivestar train my_graph.csv"
+_ADVANCED = "Advanced"
+# Shown first by --help, together with --out and --budget.
+_COMMON = ("model", "dim", "epochs", "batch_size", "lr", "reg_weight", "num_candidates", "seed")
 _SECTIONS: dict[str, type[BaseModel]] = {"model": ModelSettings, "training": TrainingSettings}
 
 Out = Annotated[
@@ -51,34 +54,44 @@ Valid = Annotated[
         "number (2000), or 0 for none. (default: 5 %, at least 100, at most 10,000, and never "
         "more than a fifth)",
         show_default=False,
+        rich_help_panel=_ADVANCED,
     ),
 ]
 SettingsFile = Annotated[
     Path | None,
-    typer.Option("--settings", help="A TOML file of settings; flags win.", show_default=False),
+    typer.Option(
+        "--settings",
+        help="TOML file of settings; flags take precedence.",
+        show_default=False,
+        rich_help_panel=_ADVANCED,
+    ),
 ]
 Resume = Annotated[
     Path | None,
-    typer.Option("--resume", help="Go on with this run instead.", show_default=False),
+    typer.Option(
+        "--resume", help="Resume this run.", show_default=False, rich_help_panel=_ADVANCED
+    ),
 ]
 
 From = Annotated[
     Path | None,
     typer.Option(
         "--from",
-        help="Begin with what this run has learned, on its graph or on a changed one.",
+        help="Warm start from this run, on its graph or a changed one.",
         show_default=False,
+        rich_help_panel=_ADVANCED,
     ),
 ]
 Recipe = Annotated[
     Literal["default", "published"],
     typer.Option(
-        help="Training settings that are not given: our defaults, or those the model was "
-        "published with."
+        help="Training settings that are not given: our defaults, or the published ones.",
+        rich_help_panel=_ADVANCED,
     ),
 ]
 TensorBoard = Annotated[
-    bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")
+    bool,
+    typer.Option("--tensorboard", help="Also write TensorBoard events.", rich_help_panel=_ADVANCED),
 ]
 
 
@@ -100,7 +113,7 @@ def _train(  # noqa: PLR0913
     reading: Reading,
     **flags: Any,
 ) -> None:
-    """Train a model on a graph, or (--resume) go on with a run that was stopped.
+    """Train a model on a graph, or resume an interrupted run (--resume).
 
     Defaults depend on the model (fivestar models NAME) and on the size of the graph.
     """
@@ -119,7 +132,7 @@ def _train(  # noqa: PLR0913
             or valid is not None
         ):
             raise SettingsError(
-                "--resume takes the graph and settings of the run: give nothing else"
+                "--resume uses the graph and settings of the run: omit all other options"
             )
         metrics = resume_budget(resume_from, began, tensorboard=tensorboard)
         if metrics is None:
@@ -150,7 +163,7 @@ def _train(  # noqa: PLR0913
 
 
 def _graph(source: str | None, begin_from: Path | None, reading: Reading) -> KnowledgeGraph:
-    """Read the graph, or the one of the run to begin from; its warnings are printed."""
+    """Read the graph, or load the one of the run to start from, and print its warnings."""
     from fivestar.graph.storage import load_graph  # noqa: PLC0415  (slow to import)
 
     if source is None and begin_from is not None:
@@ -165,7 +178,7 @@ def _graph(source: str | None, begin_from: Path | None, reading: Reading) -> Kno
 def _with_validation(
     graph: KnowledgeGraph, valid: float | None, begin_from: Path | None, *, refit: bool
 ) -> KnowledgeGraph:
-    """Hold out validation facts where there are none, and say so in one line."""
+    """Hold out validation facts if the graph has none, and print that."""
     from fivestar.training.held_out import with_validation  # noqa: PLC0415  (slow to import)
 
     validated = with_validation(graph, valid, begin_from)
@@ -205,7 +218,7 @@ def _values(
     if file is None:
         return {**changes, "recipe": recipe}, "command line"
     if recipe != "default":
-        raise SettingsError(f"{file} has its own recipe; leave out --recipe {recipe}")
+        raise SettingsError(f"{file} has its own recipe; omit --recipe {recipe}")
     return read_values(file, changes), str(file)
 
 
@@ -218,7 +231,7 @@ def _settings_of(run: Path | None) -> Path | None:
 
 
 def _key(section: str, flag: str) -> str:
-    """`--model` is the name of the model; all other flags are called as their setting."""
+    """Return the setting of a flag: `--model` is the name, all others have equal names."""
     return "name" if (section, flag) == ("model", "model") else flag
 
 
@@ -236,7 +249,7 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
             f"; refit on {refit['train_triples']:,} facts for {refit['epochs']} epochs (the "
             "validation metrics are those before the refit)"
         )
-    out.print(f"{text}; saved in {folder}", markup=False, soft_wrap=True)
+    out.print(f"{text}; saved {folder}", markup=False, soft_wrap=True)
 
 
 def _validation(metrics: dict[str, Any]) -> str:
@@ -263,7 +276,7 @@ def _shown_default(name: str, default: Any) -> Any:
 
 
 def _with_flags() -> Callable[..., None]:
-    """The command with a flag for every setting, named and explained by the settings themselves."""
+    """Return the command with one flag per setting, with its help text and default."""
     signature = inspect.signature(_train, eval_str=True)
     parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     for section, kind in _SECTIONS.items():
@@ -276,9 +289,9 @@ def _with_flags() -> Callable[..., None]:
                 f"--{dashed}/--no-{dashed}" if field.annotation is bool else f"--{dashed}",
                 help=f"{field.description}{default}",
                 show_default=False,
-                rich_help_panel=f"Settings: {section}",
+                rich_help_panel=None if flag in _COMMON else f"{_ADVANCED}: {section}",
             )
-            # A list is given as one text with commas, which the settings themselves take apart.
+            # A list is one comma-separated string, which the settings parse.
             kind_of_value = str if get_origin(field.annotation) is tuple else field.annotation
             optional: Any = Optional[kind_of_value]  # noqa: UP045  (a type made at run time)
             parameters.append(
@@ -289,6 +302,9 @@ def _with_flags() -> Callable[..., None]:
                     annotation=Annotated[optional, option],
                 )
             )
+
+    first = ("to", "budget", *_COMMON)
+    parameters.sort(key=lambda p: (p.kind, first.index(p.name) if p.name in first else len(first)))
 
     def command(**arguments: Any) -> None:
         _train(**arguments)
