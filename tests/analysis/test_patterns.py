@@ -1,4 +1,4 @@
-"""Patterns that were put into the maps are found, and those that were not are not."""
+"""Patterns that were planted in the maps are patterns, and no others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 import fivestar
-from fivestar.analysis.patterns import learned_patterns, nearer_than_usual
+from fivestar.analysis.patterns import learned_patterns, proximity
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
 from fivestar.geometry.mobius import entries, inverse, matrix
@@ -27,8 +27,8 @@ def random_maps(generator):
     return torch.complex(*parts)
 
 
-def made(pairing):
-    """A run whose maps are what the facts ask for, up to a little noise and any scale."""
+def planted_run(pairing):
+    """Return a run whose maps satisfy the facts, up to noise and scale."""
     facts = [(f"e{i}", "parent", f"e{i + 1}") for i in range(30)]
     facts += [(t, "child", h) for h, _, t in facts]
     facts += [(f"e{i}", "grandparent", f"e{i + 2}") for i in range(29)]
@@ -50,10 +50,10 @@ def made(pairing):
     maps["child"] = back(maps["parent"])
     maps["grandparent"] = maps["parent"] @ maps["parent"]
     maps["same"] = torch.eye(2, dtype=torch.complex128).expand(DIM, 2, 2)
-    some = maps["friend"]
-    a, b, c, _ = entries(some)
+    friend = maps["friend"]
+    a, b, c, _ = entries(friend)
     # M = M⁻¹ exactly if tr M = 0; M = conj(M)⁻¹ for every M = A conj(A)⁻¹.
-    maps["friend"] = matrix(a, b, c, -a) if is_plain else some @ inverse(some.conj())
+    maps["friend"] = matrix(a, b, c, -a) if is_plain else friend @ inverse(friend.conj())
     with torch.no_grad():
         for name, exact in maps.items():
             number = graph.relations.id_of(name)
@@ -66,11 +66,11 @@ def made(pairing):
 
 
 @pytest.mark.parametrize("pairing", ["hermitian", "bilinear"])
-def test_what_was_put_in_is_found(pairing):
-    found = learned_patterns(made(pairing))
-    assert found.control.auc > 0.99
-    assert found.control.own < found.control.others / 4
-    learned = {(f.pattern, *f.relations) for f in found.findings if f.learned}
+def test_planted_patterns_are_recovered(pairing):
+    patterns = learned_patterns(planted_run(pairing))
+    assert patterns.control.auc > 0.99
+    assert patterns.control.own < patterns.control.others / 4
+    learned = {(f.pattern, *f.relations) for f in patterns.findings if f.learned}
     expected = {
         ("symmetric", "friend"),
         ("symmetric", "same"),  # what does nothing undoes itself
@@ -79,23 +79,23 @@ def test_what_was_put_in_is_found(pairing):
     }
     if pairing == "hermitian":
         expected.add(("composed", "parent", "parent", "grandparent"))
-        assert not found.untested
+        assert not patterns.untested
     else:
-        assert "never one map" in found.untested[0]
+        assert "never a relation" in patterns.untested[0]
     assert learned - {x for x in learned if x[0] == "composed"} == expected - {
         x for x in expected if x[0] == "composed"
     }
     assert {x for x in expected if x[0] == "composed"} <= learned
-    for finding in found.findings:
+    for finding in patterns.findings:
         if finding.learned:
             assert finding.p_value < 0.02
-    scores = found.scores()
+    scores = patterns.scores()
     assert scores["inverse"]["precision"] == scores["inverse"]["recall"] == 1
     assert scores["reflexive"]["recall"] == 1
 
 
 def test_the_command(tmp_path):
-    made("hermitian").save(tmp_path / "run")
+    planted_run("hermitian").save(tmp_path / "run")
     shown = CliRunner().invoke(app, ["patterns", str(tmp_path / "run")]).stdout
     assert "parent, child" in shown
     assert "Control" in shown
@@ -109,11 +109,11 @@ def test_the_command(tmp_path):
     ("settings", "message"),
     [
         ({"model": {"denominator": "phase"}}, "no Möbius map"),
-        ({"training": {"reciprocals": False}}, "without reciprocal relations"),
-        ({"model": {"name": "complex"}}, "fivestar convert"),
+        ({"training": {"reciprocals": False}}, "calibrated on reciprocal relations"),
+        ({"model": {"name": "complex"}}, "fivestar.to_fivestar"),
     ],
 )
-def test_what_cannot_be_told(settings, message):
+def test_unsuitable_runs_are_refused(settings, message):
     facts = [("a", "r", "b"), ("b", "s", "c")]
     values = {
         "model": {"dim": 2, **settings.get("model", {})},
@@ -125,11 +125,11 @@ def test_what_cannot_be_told(settings, message):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_map_that_does_little_is_near_to_many_and_that_does_not_count(axis):
+def test_proximity_ignores_maps_that_are_near_to_all_others(axis):
     far = torch.rand(7, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    near = nearer_than_usual(far)
+    near = proximity(far)
     # Shifts of whole rows, or of whole columns, change all alike: no pair gains on another.
-    shifted = nearer_than_usual(far + 3 * torch.arange(7.0).unsqueeze(axis))
+    shifted = proximity(far + 3 * torch.arange(7.0).unsqueeze(axis))
     change = (shifted - near).amax(dim=1 - axis) - (shifted - near).amin(dim=1 - axis)
     assert change.abs().max() < 1e-9
-    torch.testing.assert_close(nearer_than_usual(far + 5), near)
+    torch.testing.assert_close(proximity(far + 5), near)

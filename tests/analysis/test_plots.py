@@ -1,4 +1,4 @@
-"""Pictures hold what they say, are written whole in three formats, and refuse what is no map."""
+"""Plots show the data, are written in three formats, and refuse runs without Möbius maps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import fivestar
 from fivestar.analysis.plots import maps, points, sphere, style
-from fivestar.analysis.shapes import Example, fitted_circle, fitted_line
+from fivestar.analysis.shapes import ShapeExample, fit_circle, fit_line
 from fivestar.cli.main import app
 from fivestar.errors import MissingExtra, OutputError, SettingsError
 from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, example_map
@@ -37,9 +37,9 @@ def run(folder):
 
 
 def offsets(axes):
-    """All points that are scattered on axes, as complex numbers."""
-    found = [np.asarray(each.get_offsets()) for each in axes.collections]
-    flat = np.concatenate([each for each in found if len(each)])
+    """Return all scattered points of axes as complex numbers."""
+    arrays = [np.asarray(each.get_offsets()) for each in axes.collections]
+    flat = np.concatenate([each for each in arrays if len(each)])
     return flat[:, 0] + 1j * flat[:, 1]
 
 
@@ -50,16 +50,16 @@ def test_a_grid_and_its_image(run):
     model = run.model
     for axes, name in ((first, "capital_of"), (second, "has_capital")):
         row = model.relations.detach()[[run.graph.relations.id_of(name)]]
-        m = maps.matrices(model, row)[0, 2]
+        m = maps.relation_maps(model, row)[0, 2]
         moved = apply(m, torch.as_tensor(maps.grid())).numpy().ravel()
         np.testing.assert_allclose(offsets(axes), moved)
         assert name in axes.get_title()
 
 
-def test_the_view_is_not_lost_to_a_point_near_the_pole():
+def test_the_view_ignores_points_near_the_pole():
     _, axes = style.panels(1, 1)
     z = np.concatenate([maps.grid().ravel(), [1e9 + 1e9j, complex("inf")]])
-    style.frame(axes[0, 0], [z])
+    style.set_view(axes[0, 0], [z])
     low, high = axes[0, 0].get_xlim()
     assert -2 < low < -0.9
     assert 0.9 < high < 2
@@ -67,10 +67,10 @@ def test_the_view_is_not_lost_to_a_point_near_the_pole():
     assert axes[0, 0].get_aspect() == 1
 
 
-@pytest.mark.parametrize("kind", EXAMPLE_MULTIPLIERS)
-def test_flow_lines_follow_the_flow(kind):
-    """Each step of a line goes where the velocity points, as far as both can be told."""
-    m = example_map(kind)
+@pytest.mark.parametrize("mobius_class", EXAMPLE_MULTIPLIERS)
+def test_flow_lines_follow_the_flow(mobius_class):
+    """Each step of a line has the direction of the velocity, up to discretization."""
+    m = example_map(mobius_class)
     lines = sphere.flow_lines(m)
     assert len(lines) > 3
     for line in lines:
@@ -81,18 +81,18 @@ def test_flow_lines_follow_the_flow(kind):
         assert (along.imag.abs() < 0.1 * along.real + 1e-9).all()
 
 
-def test_kinds_are_five_on_the_sphere_and_five_in_the_plane():
-    assert len(maps.kinds().axes) == 10
+def test_five_classes_are_plotted_on_the_sphere_and_in_the_plane():
+    assert len(maps.mobius_classes().axes) == 10
 
 
-def test_flows_name_kind_and_multiplier(run):
+def test_captions_of_flows_show_class_and_multiplier(run):
     figure = maps.flows(run, ["capital_of", "has_capital"], [0, 3])
     assert [axes.get_title() for axes in figure.axes[:2]] == [
         "capital_of, dimension 0",
         "capital_of, dimension 3",
     ]
     assert "|k| = " in figure.axes[0].get_xlabel()
-    assert len(maps.flows(run, ["capital_of"]).axes) == 3  # those where most happens
+    assert len(maps.flows(run, ["capital_of"]).axes) == 3  # the clearest dimensions
 
 
 def test_epochs_in_order(folder):
@@ -105,7 +105,7 @@ def test_epochs_in_order(folder):
 
 
 @pytest.mark.parametrize("pairing", ["hermitian", "bilinear"])
-def test_entities_are_heads_moved_heads_and_tails(pairing):
+def test_entities_are_heads_transformed_heads_and_tails(pairing):
     settings = {"model": {"dim": 4, "pairing": pairing}, "training": {"epochs": 2}}
     run = fivestar.train(fivestar.read_graph(), settings)
     figure = points.entities(run, "capital_of", [1])
@@ -122,10 +122,10 @@ def test_entities_are_heads_moved_heads_and_tails(pairing):
 def test_shapes_of_a_converted_model(tmp_path):
     settings = {"model": {"name": "complex", "dim": 4}, "training": {"epochs": 2}}
     run = to_fivestar(fivestar.train(fivestar.read_graph(), settings))
-    example = Example("in_time_zone", 2, "line → circle", 0.1)
+    example = ShapeExample("in_time_zone", 2, "line → circle", 0.1)
     figure = points.shapes([("complex", run, example)])
     assert figure.axes[0].get_title() == "complex: line → circle"
-    # A line through the heads and a circle through where they are moved.
+    # A line through the heads and a circle through their images.
     assert len(figure.axes[0].lines[0].get_xdata()) == 2
     assert len(figure.axes[1].lines[0].get_xdata()) == 200
     with pytest.raises(SettingsError, match="no example"):
@@ -135,28 +135,28 @@ def test_shapes_of_a_converted_model(tmp_path):
 def test_fits():
     turn = torch.linspace(0, 5, 50, dtype=torch.float64)
     z = 3 * torch.polar(torch.ones_like(turn), turn) + (2 - 1j)
-    centre, radius = fitted_circle(z[:, None])
-    assert complex(centre[0]) == pytest.approx(2 - 1j)
+    center, radius = fit_circle(z[:, None])
+    assert complex(center[0]) == pytest.approx(2 - 1j)
     assert float(radius[0]) == pytest.approx(3)
-    middle, direction = fitted_line(((turn - 2.5) * (1 + 1j) + 7)[:, None])
+    middle, direction = fit_line(((turn - 2.5) * (1 + 1j) + 7)[:, None])
     assert complex(middle[0]) == pytest.approx(7)
     assert abs(complex(direction[0]).imag) == pytest.approx(2**-0.5)
 
 
 @pytest.mark.parametrize("suffix", style.FORMATS)
-def test_the_same_picture_has_the_same_bytes(suffix, run, tmp_path):
+def test_the_same_figure_has_the_same_bytes(suffix, run, tmp_path):
     files = [tmp_path / f"{n}{suffix}" for n in (1, 2)]
     for file in files:
-        style.save(maps.grids(run, ["capital_of"], 0), file)
+        style.save_figure(maps.grids(run, ["capital_of"], 0), file)
     one, two = (file.read_bytes() for file in files)
     assert one == two
 
 
-def test_bad_requests(run, tmp_path):
+def test_invalid_requests_are_refused(run, tmp_path):
     with pytest.raises(OutputError, match=r"\.png, \.svg, \.pdf"):
-        style.check_name(tmp_path / "picture.gif")
+        style.check_figure_path(tmp_path / "figure.gif")
     with pytest.raises(OutputError, match="make it first"):
-        style.check_name(tmp_path / "nowhere" / "picture.png")
+        style.check_figure_path(tmp_path / "nowhere" / "figure.png")
     with pytest.raises(SettingsError, match="0 to 7"):
         maps.grids(run, ["capital_of"], 8)
     with pytest.raises(SettingsError, match="0 to 7"):
@@ -175,10 +175,10 @@ def test_bad_requests(run, tmp_path):
         points.entities(other, "capital_of", [0])
 
 
-def test_without_matplotlib_it_says_how_to_get_it(monkeypatch):
+def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"pip install 'fivestar-kge\[plots\]'"):
-        maps.kinds()
+        maps.mobius_classes()
 
 
 def test_commands(folder, tmp_path):
@@ -199,8 +199,10 @@ def test_commands(folder, tmp_path):
     plain = tmp_path / "complex"
     settings = {"model": {"name": "complex", "dim": 4}, "training": {"epochs": 5}}
     fivestar.train(fivestar.read_graph(), settings, plain)
-    kept = invoke(app, ["plot", "epochs", str(plain), "--relation", "capital_of", "--out", "x.png"])
-    assert "snapshot-epochs" in str(kept.exception)
+    refused = invoke(
+        app, ["plot", "epochs", str(plain), "--relation", "capital_of", "--out", "x.png"]
+    )
+    assert "snapshot-epochs" in str(refused.exception)
     # Nothing is a perfect line; everything is one if it may be as wide as long.
     none = ["--widest", "0", "--roughest", "0", "--out", str(tmp_path / "none.png")]
     assert "no example" in str(invoke(app, ["plot", "shapes", str(plain), *none]).exception)

@@ -1,4 +1,4 @@
-"""Maps that are known are recognised for what they are."""
+"""Known maps are classified and measured correctly."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ def run():
     facts = [(f"e{i}", name, f"e{i + 1}") for name in MAPS for i in range(20)]
     graph = fivestar.read_graph(facts)
     settings = make_settings({"model": {"dim": DIM}, "training": {"epochs": 0}})
-    made = train(graph, settings)
+    run = train(graph, settings)
     with torch.no_grad():
-        made.model.entities.normal_(generator=torch.Generator().manual_seed(0))
-        made.model.entities[0] = torch.tensor([-0.5] * DIM + [0.0] * DIM)  # the pole of "invert"
+        run.model.entities.normal_(generator=torch.Generator().manual_seed(0))
+        run.model.entities[0] = torch.tensor([-0.5] * DIM + [0.0] * DIM)  # the pole of "invert"
         for name, (entries, _) in MAPS.items():
             row = torch.tensor([[e.real] * DIM + [e.imag] * DIM for e in map(complex, entries)])
-            made.model.relations[graph.relations.id_of(name)] = row.flatten()
-    return made
+            run.model.relations[graph.relations.id_of(name)] = row.flatten()
+    return run
 
 
-def test_kinds_and_what_they_do(run):
-    found = {each.name: each for each in relation_geometry(run, 1e-6)}
-    for name, (_, kind) in MAPS.items():
+def test_classes_and_measures_of_known_maps(run):
+    by_name = {each.name: each for each in relation_geometry(run, 1e-6)}
+    for name, (_, mobius_class) in MAPS.items():
         if name != "invert":
-            assert found[name].kinds[kind] == 1
-            assert found[name].bend.high == pytest.approx(0, abs=1e-9)
-            assert found[name].near_a_pole == 0
-    assert found["shift"].translation.median == pytest.approx(math.hypot(2, 1))
-    assert found["turn"].rotation.median == pytest.approx(math.pi / 2)
-    assert found["grow"].expansion.median == pytest.approx(math.log(3))
-    assert found["grow"].stretch.median == pytest.approx(math.log(3))
-    assert found["spiral"].turn.median == pytest.approx(math.pi / 2)
-    assert found["stay"].steadiness.median == pytest.approx(1)
-    assert found["invert"].bend.low > 0.1
-    assert found["invert"].near_a_pole > 0
-    assert found["stay"].facts == 20
+            assert by_name[name].classes[mobius_class] == 1
+            assert by_name[name].distortion.high == pytest.approx(0, abs=1e-9)
+            assert by_name[name].near_pole == 0
+    assert by_name["shift"].translation.median == pytest.approx(math.hypot(2, 1))
+    assert by_name["turn"].rotation.median == pytest.approx(math.pi / 2)
+    assert by_name["grow"].expansion.median == pytest.approx(math.log(3))
+    assert by_name["grow"].local_expansion.median == pytest.approx(math.log(3))
+    assert by_name["spiral"].local_rotation.median == pytest.approx(math.pi / 2)
+    assert by_name["stay"].relative_determinant.median == pytest.approx(1)
+    assert by_name["invert"].distortion.low > 0.1
+    assert by_name["invert"].near_pole > 0
+    assert by_name["stay"].facts == 20
 
 
 def test_the_command(run, tmp_path):
@@ -74,11 +74,11 @@ def test_the_command(run, tmp_path):
     assert "no relation 'shft'; did you mean 'shift'" in str(call("--relation", "shft").exception)
 
 
-def test_other_models_are_refused_and_other_forms_told(run, tmp_path):
+def test_other_models_are_refused_and_other_denominators_warned_about(run, tmp_path):
     for name, options in (("quate", {}), ("fivestar", {"denominator": "phase"})):
         settings = {"model": {"name": name, "dim": 2, **options}, "training": {"epochs": 0}}
         fivestar.train(run.graph, settings).save(tmp_path / name)
     with pytest.raises(SettingsError, match="the maps of a 5★E, and the run is a quate"):
         relation_geometry(fivestar.load(tmp_path / "quate"))
-    told = CliRunner().invoke(app, ["geometry", str(tmp_path / "fivestar")])
-    assert "of the matrix, not of the map" in told.stderr
+    result = CliRunner().invoke(app, ["geometry", str(tmp_path / "fivestar")])
+    assert "the matrix, not the map" in result.stderr

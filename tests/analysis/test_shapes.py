@@ -1,4 +1,4 @@
-"""Lines and circles are recognised; similarities keep them, Möbius maps need not."""
+"""Lines and circles are recognized; similarities preserve them, Möbius maps need not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import fivestar
-from fivestar.analysis.shapes import Criterion, fitted, flatness, roundness, shapes
+from fivestar.analysis.shapes import ShapeCriterion, count_shapes, fit_shapes, flatness, roundness
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
 from fivestar.runs.settings import make_settings
@@ -32,18 +32,18 @@ def on_circle(count, generator, share=1.0):
 
 @pytest.mark.parametrize("shift", [0, 3 + 4j])
 @pytest.mark.parametrize("factor", [1, 0.01j, 50])
-def test_what_is_what(shift, factor):
+def test_shapes_are_recognized(shift, factor):
     generator = torch.Generator().manual_seed(0)
     cloud = torch.complex(*torch.randn(2, 200, generator=generator, dtype=torch.float64))
     cases = {
         LINE: [on_line(200, generator), on_line(200, generator, 0.1)],
         CIRCLE: [on_circle(200, generator)],
-        # A short arc is no circle, and a cloud is nothing.
+        # A short arc and a cloud are neither.
         NEITHER: [cloud, on_circle(200, generator, 0.4)],
     }
     for shape, several in cases.items():
         for z in several:
-            assert int(fitted((factor * z + shift)[:, None], Criterion()).shape) == shape
+            assert int(fit_shapes((factor * z + shift)[:, None], ShapeCriterion()).shape) == shape
 
 
 @given(
@@ -51,7 +51,7 @@ def test_what_is_what(shift, factor):
     st.complex_numbers(min_magnitude=1e-2, max_magnitude=1e2),
     st.complex_numbers(max_magnitude=10),
 )
-def test_similarities_keep_every_shape(seed, factor, shift):
+def test_similarities_preserve_shapes(seed, factor, shift):
     """So ComplEx (z ↦ r z) and RotatE (|r| = 1) turn no line into a circle: a theorem."""
     generator = torch.Generator().manual_seed(seed)
     z = torch.complex(*torch.randn(2, 40, 5, generator=generator, dtype=torch.float64))
@@ -59,7 +59,9 @@ def test_similarities_keep_every_shape(seed, factor, shift):
     torch.testing.assert_close(flatness(moved), flatness(z), rtol=1e-6, atol=1e-6)
     for before, after in zip(roundness(z), roundness(moved), strict=True):
         torch.testing.assert_close(after, before, rtol=1e-5, atol=1e-5)
-    assert torch.equal(fitted(moved, Criterion()).shape, fitted(z, Criterion()).shape)
+    assert torch.equal(
+        fit_shapes(moved, ShapeCriterion()).shape, fit_shapes(z, ShapeCriterion()).shape
+    )
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +69,12 @@ def run():
     """Heads on the real line in dimension 0, on the unit circle in 1, anywhere in 2."""
     facts = [(f"e{i}", name, f"e{(i + 1) % 90}") for name in ("cayley", "stay") for i in range(90)]
     graph = fivestar.read_graph(facts)
-    made = fivestar.train(graph, make_settings({"model": {"dim": 3}, "training": {"epochs": 0}}))
+    run = fivestar.train(graph, make_settings({"model": {"dim": 3}, "training": {"epochs": 0}}))
     generator = torch.Generator().manual_seed(1)
     cloud = torch.complex(*torch.randn(2, 90, generator=generator, dtype=torch.float64))
     columns = torch.stack([on_line(90, generator), on_circle(90, generator), cloud], dim=1)
     with torch.no_grad():
-        made.model.entities.copy_(torch.cat([columns.real, columns.imag], dim=1))
+        run.model.entities.copy_(torch.cat([columns.real, columns.imag], dim=1))
         # (z − i)/(z + i) takes the real line to the unit circle.
         for name, maps in {
             "cayley": [(1, -1j, 1, 1j), (1, 1.2, 1, -1.2), (1, 0, 0, 1)],
@@ -80,21 +82,21 @@ def run():
         }.items():
             entries = torch.tensor(maps, dtype=torch.complex64).T
             row = torch.cat([torch.cat([e.real, e.imag]) for e in entries])
-            made.model.relations[graph.relations.id_of(name)] = row
-    return made
+            run.model.relations[graph.relations.id_of(name)] = row
+    return run
 
 
 def test_changes_of_shape_are_counted(run):
-    found = shapes(run)
-    assert found.relations == 2
-    assert found.counts["line → circle"] == 1
-    assert found.counts["line → line"] == 1
-    assert found.counts["circle → circle"] >= 1
-    assert sum(found.counts.values()) == sum(found.by_chance.values()) == 6
-    assert sum(n for name, n in found.by_chance.items() if "circle" in name) <= 1
-    example = next(one for one in found.examples if one.change == "line → circle")
+    result = count_shapes(run)
+    assert result.relations == 2
+    assert result.counts["line → circle"] == 1
+    assert result.counts["line → line"] == 1
+    assert result.counts["circle → circle"] >= 1
+    assert sum(result.counts.values()) == sum(result.baseline.values()) == 6
+    assert sum(n for name, n in result.baseline.items() if "circle" in name) <= 1
+    example = next(one for one in result.examples if one.change == "line → circle")
     assert (example.relation, example.dimension) == ("cayley", 0)
-    assert example.clarity < 0.05
+    assert example.residual < 0.05
 
 
 def test_the_command(run, tmp_path):
@@ -117,4 +119,4 @@ def test_graphs_without_enough_heads_are_refused():
         {"model": {"dim": 2}, "training": {"epochs": 0}},
     )
     with pytest.raises(SettingsError, match="has 30 heads or more"):
-        shapes(run)
+        count_shapes(run)

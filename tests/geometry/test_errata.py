@@ -1,4 +1,4 @@
-"""Where the paper errs: a law or a counter-example for each page of docs/errata.md."""
+"""Errors of the paper: a law or a counterexample for each entry of docs/errata.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.geometry.test_mobius_laws import made, maps, numbers, tensor
+from tests.geometry.test_mobius_laws import map_of, maps, numbers, tensor
 
 from fivestar.geometry import mobius
 from fivestar.geometry.classification import MobiusClass, classify, invariant
@@ -25,9 +25,9 @@ def m(*entries):
 @given(maps, maps, numbers)
 def test_a_path_beside_a_loop_cannot_be_fitted_exactly(one, two, start):
     """tᵢ = M₂ hᵢ, tᵢ₊₁ = M₃ tᵢ, hᵢ₊₁ = M₁ hᵢ force M₁ = M₂⁻¹ M₃ M₂, so the path closes as well."""
-    across = made(one, 1e-2)
+    across = map_of(one, 1e-2)
     turn = cmath.exp(2j * math.pi / 5)  # a loop of five: M₃⁵ is the identity
-    around = made(two, 1e-2)
+    around = map_of(two, 1e-2)
     loop = compose(around, compose(m(turn, 0, 0, 1), inverse(around)))
     path = compose(inverse(across), compose(loop, across))
     h = apply(inverse(across), tensor(start))
@@ -38,7 +38,7 @@ def test_a_path_beside_a_loop_cannot_be_fitted_exactly(one, two, start):
 
 
 def test_the_determinant_is_not_the_scale():
-    """diag(2, ½) has determinant 1 and multiplies by 4; what is meaningful is the multiplier."""
+    """diag(2, ½) has determinant 1 and multiplies by 4; the multiplier is the scale."""
     grow = m(2, 0, 0, 0.5)
     assert complex(mobius.determinant(grow)) == 1
     assert complex(apply(grow, tensor(1))) == 4
@@ -47,19 +47,19 @@ def test_the_determinant_is_not_the_scale():
 
 
 @given(maps, numbers)
-def test_every_map_keeps_orientation(entries, z):
-    """So its sign says nothing: small triangles keep their sense, whatever the determinant is."""
-    some = made(entries, 1e-2)
+def test_every_map_preserves_orientation(entries, z):
+    """Small triangles keep their orientation, whatever the determinant."""
+    mapping = map_of(entries, 1e-2)
     _, _, c, d = entries
     assume(abs(c * z + d) > 0.1)
-    corners = [apply(some, tensor(z + step)) for step in (0, 1e-5, 1e-5j)]
+    corners = [apply(mapping, tensor(z + step)) for step in (0, 1e-5, 1e-5j)]
     one, other = (complex(corner - corners[0]) for corner in corners[1:])
     assume(abs(one) > 1e-9)
     assert (other / one).imag > 0
 
 
 def test_inversion_and_reflection_come_together():
-    """A lone inversion, 1/conj(z), and a lone reflection, conj(z), turn angles round."""
+    """A lone inversion, 1/conj(z), and a lone reflection, conj(z), reverse angles."""
     for lone in (lambda z: 1 / z.conjugate(), lambda z: z.conjugate()):
         z = 1 + 2j
         one, other = (lone(z + step) - lone(z) for step in (1e-6, 1e-6j))
@@ -67,7 +67,7 @@ def test_inversion_and_reflection_come_together():
     assert complex(apply(mobius.inversion(tensor(0)), tensor(1 + 2j))) == 1 / (1 + 2j)
 
 
-def test_positive_premises_do_not_make_a_positive_conclusion():
+def test_positive_premises_do_not_imply_a_positive_conclusion():
     """With the inner product, (h, r₁, t₁) > 0 and (t₁, r₂, t₂) > 0, yet (h, r₂∘r₁, t₂) < 0."""
     turn = cmath.exp(0.3j * math.pi)
     h, r1, r2 = 1, m(turn, 0, 0, 1), m(turn, 0, 0, 1)
@@ -84,7 +84,7 @@ def test_positive_premises_do_not_make_a_positive_conclusion():
 
 @given(numbers, numbers, st.complex_numbers(max_magnitude=5), st.integers(-4, 4))
 def test_a_map_that_fixes_three_points_is_the_identity(p, q, k, extra):
-    """So a relation that is reflexive for all entities does nothing, or has few of them."""
+    """So a relation that is reflexive for all entities is the identity or has few points."""
     assume(float(chordal_distance(tensor(p), tensor(q))) > 0.05)
     assume(abs(k) > 0.1)
     assume(abs(k - 1) > 0.1)
@@ -92,14 +92,14 @@ def test_a_map_that_fixes_three_points_is_the_identity(p, q, k, extra):
     assume(min(float(chordal_distance(third, tensor(z))) for z in (p, q)) > 0.05)
     # z ↦ k z about p and q instead of 0 and ∞: every map that fixes both.
     to_both = m(q, p, 1, 1)
-    some = compose(to_both, compose(m(k, 0, 0, 1), inverse(to_both)))
+    mapping = compose(to_both, compose(m(k, 0, 0, 1), inverse(to_both)))
     for z in (p, q):
-        assert float(chordal_distance(apply(some, tensor(z)), tensor(z))) < 1e-7
-    assert float(chordal_distance(apply(some, third), third)) > 1e-4
+        assert float(chordal_distance(apply(mapping, tensor(z)), tensor(z))) < 1e-7
+    assert float(chordal_distance(apply(mapping, third), third)) > 1e-4
 
 
-def test_the_kinds_are_no_groups():
-    """Two half-turns in turn are a hyperbolic map; two parabolic ones a loxodromic one."""
+def test_the_classes_are_not_groups():
+    """The product of two half-turns is hyperbolic, that of two parabolic maps loxodromic."""
     turns = (
         mobius.half_turn(tensor(0), tensor(complex("inf"))),
         mobius.half_turn(tensor(1), tensor(3)),
@@ -117,16 +117,16 @@ def test_a_circular_map_has_two_fixed_points(p, q):
     assume(float(chordal_distance(tensor(p), tensor(q))) > 0.05)
     turn = mobius.half_turn(tensor(p), tensor(q))
     assert abs(complex(invariant(turn))) < 1e-9
-    found = fixed_points(turn)
-    assert float(chordal_distance(found.attracting, found.repelling)) > 0.04
+    points = fixed_points(turn)
+    assert float(chordal_distance(points.attracting, points.repelling)) > 0.04
 
 
 @given(st.floats(0.1, 2), st.floats(-3, 3))
-def test_the_modulus_of_k_expands_and_its_argument_turns(alpha, beta):
+def test_the_modulus_of_k_expands_and_its_argument_rotates(alpha, beta):
     k = cmath.exp(complex(alpha, beta))
-    found = complex(multiplier(m(k, 0, 0, 1)))
-    assert abs(found) == pytest.approx(math.exp(alpha))
-    assert cmath.phase(found) == pytest.approx(cmath.phase(k))
+    measured = complex(multiplier(m(k, 0, 0, 1)))
+    assert abs(measured) == pytest.approx(math.exp(alpha))
+    assert cmath.phase(measured) == pytest.approx(cmath.phase(k))
 
 
 def test_the_matrix_of_one_relation_and_then_another():

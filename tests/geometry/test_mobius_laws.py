@@ -50,11 +50,11 @@ def tensor(z):
     return torch.as_tensor(z, dtype=WIDE)
 
 
-def made(entries, least=1e-3):
-    """A map that is not all but degenerate."""
+def map_of(entries, min_determinant=1e-3):
+    """Return a map that is not nearly degenerate."""
     m = torch.tensor(entries, dtype=WIDE).reshape(2, 2)
     assume(float(mobius.norm(m)) > 1e-3)
-    assume(float(mobius.relative_determinant(m)) > least)
+    assume(float(mobius.relative_determinant(m)) > min_determinant)
     return m
 
 
@@ -64,7 +64,7 @@ def near(z, w, tolerance=1e-7):
 
 @given(maps, maps, maps, points)
 def test_group(one, two, three, z):
-    m, n, k = made(one), made(two), made(three)
+    m, n, k = map_of(one), map_of(two), map_of(three)
     near(apply(compose(m, n), tensor(z)), apply(m, apply(n, tensor(z))), 1e-6)
     assert float(distance(compose(compose(m, n), k), compose(m, compose(n, k)))) < 1e-9
     assert float(distance(compose(m, inverse(m)), mobius.identity_like(m))) < 1e-9
@@ -74,7 +74,7 @@ def test_group(one, two, three, z):
 
 @given(maps, maps, numbers)
 def test_scaling_a_matrix_changes_no_map(one, two, factor):
-    m, n = made(one), made(two)
+    m, n = map_of(one), map_of(two)
     assume(abs(factor) > 1e-3)
     assert float(distance(m, factor * m)) < 1e-12
     assert float(distance(m, n)) == pytest.approx(float(distance(factor * m, n)), abs=1e-9)
@@ -86,8 +86,8 @@ def test_scaling_a_matrix_changes_no_map(one, two, factor):
 
 
 @given(maps, maps)
-def test_conjugation_changes_neither_invariant_nor_kind(one, two):
-    m, by = made(one, 1e-2), made(two, 1e-2)
+def test_conjugation_changes_neither_invariant_nor_class(one, two):
+    m, by = map_of(one, 1e-2), map_of(two, 1e-2)
     other = compose(by, compose(m, inverse(by)))
     sigma = complex(invariant(m))
     assert complex(invariant(other)) == pytest.approx(sigma, rel=1e-6, abs=1e-6)
@@ -98,7 +98,7 @@ def test_conjugation_changes_neither_invariant_nor_kind(one, two):
 
 @given(maps)
 def test_fixed_points_are_fixed_and_the_multiplier_is_the_derivative_there(entries):
-    m = made(entries)
+    m = map_of(entries)
     attracting, repelling = fixed_points(m)
     # Near a parabolic map the two run into each other with the root of the rounding.
     for z in (attracting, repelling):
@@ -122,7 +122,7 @@ def test_fixed_points_are_fixed_and_the_multiplier_is_the_derivative_there(entri
 @example((0, 1j, 1j, 0))
 @example((3, 1, -1, 1))  # parabolic, elsewhere
 def test_canonical_form(entries):
-    m = made(entries, 1e-2)
+    m = map_of(entries, 1e-2)
     sigma = complex(invariant(m))
     assume(abs(sigma - 4) > 1e-3 or abs(sigma - 4) < 1e-14)
     form, by = canonical_form(m)
@@ -137,17 +137,17 @@ def test_canonical_form(entries):
 @example((1, 2, 0, 3), 1 + 1j)
 @example((1, 0, 0, 1), INFINITY)
 def test_decomposition_recomposes(entries, z):
-    m = made(entries, 1e-2)
-    found = decompose(m)
+    m = map_of(entries, 1e-2)
+    decomposition = decompose(m)
     assume(abs(entries[2]) > 1e-3 or entries[2] == 0)
-    assert float(distance(found.recompose(), m)) < 1e-8
-    near(found(tensor(z)), apply(m, tensor(z)), 1e-6)
-    assert bool(found.inverts) is (entries[2] != 0)
+    assert float(distance(decomposition.recompose(), m)) < 1e-8
+    near(decomposition(tensor(z)), apply(m, tensor(z)), 1e-6)
+    assert bool(decomposition.inverts) is (entries[2] != 0)
 
 
 @given(maps, st.floats(-2, 2), st.floats(-2, 2))
 def test_flows_are_one_parameter_groups(entries, s, t):
-    m = made(entries, 1e-2)
+    m = map_of(entries, 1e-2)
     # Beyond σ < 0 there are two roots as near as each other, and m^s jumps from one to the other.
     both = compose(power(m, s), power(m, t))
     assert float(distance(both, power(m, s + t))) < 1e-6
@@ -170,8 +170,8 @@ grid = st.builds(complex, st.integers(-5, 5), st.integers(-5, 5)) | st.just(INFI
 
 
 @given(maps, st.lists(grid, min_size=4, max_size=4, unique=True))
-def test_the_cross_ratio_is_kept(entries, four):
-    m = made(entries, 1e-2)
+def test_the_cross_ratio_is_invariant(entries, four):
+    m = map_of(entries, 1e-2)
     zs = [tensor(z) for z in four]
     before = circles.cross_ratio(*zs)
     after = circles.cross_ratio(*(apply(m, z) for z in zs))
@@ -179,36 +179,36 @@ def test_the_cross_ratio_is_kept(entries, four):
 
 
 @given(maps, numbers, st.floats(0.1, 5), st.floats(0, 2 * math.pi))
-def test_circles_and_lines_stay_generalised_circles(entries, centre, radius, angle):
-    m = made(entries, 1e-2)
+def test_circles_and_lines_are_mapped_to_generalized_circles(entries, center, radius, angle):
+    m = map_of(entries, 1e-2)
     direction = complex(math.cos(angle), math.sin(angle))
-    circle = circles.circle(tensor(centre), torch.tensor(radius, dtype=torch.float64))
-    line = circles.line(tensor(centre), tensor(direction))
-    for some, on in (
-        (circle, [centre + radius * direction * turn for turn in (1, 1j, -1, -1j, 0.6 + 0.8j)]),
-        (line, [centre + direction * step for step in (-3, -1, 0, 2, 50)] + [INFINITY]),
+    circle = circles.circle(tensor(center), torch.tensor(radius, dtype=torch.float64))
+    line = circles.line(tensor(center), tensor(direction))
+    for curve, on in (
+        (circle, [center + radius * direction * turn for turn in (1, 1j, -1, -1j, 0.6 + 0.8j)]),
+        (line, [center + direction * step for step in (-3, -1, 0, 2, 50)] + [INFINITY]),
     ):
         for z in on:
-            assert float(circles.residual(some, tensor(z))) < 1e-9
-            assert float(circles.residual(circles.image(m, some), apply(m, tensor(z)))) < 1e-6
+            assert float(circles.residual(curve, tensor(z))) < 1e-9
+            assert float(circles.residual(circles.image(m, curve), apply(m, tensor(z)))) < 1e-6
     assert bool(circles.is_line(line))
     assert not bool(circles.is_line(circle))
-    assert complex(circles.center(circle)) == pytest.approx(centre)
+    assert complex(circles.center(circle)) == pytest.approx(center)
     assert float(circles.curvature(circle)) == pytest.approx(1 / radius)
 
 
 @given(st.lists(grid, min_size=3, max_size=3, unique=True))
-def test_three_points_have_one_circle(three):
+def test_three_points_define_a_circle(three):
     zs = [tensor(z) for z in three]
-    some = circles.circle_through(*zs)
+    circle = circles.circle_through(*zs)
     for z in zs:
-        assert float(circles.residual(some, z)) < 1e-9
+        assert float(circles.residual(circle, z)) < 1e-9
 
 
 @given(maps, numbers, st.floats(0, 2 * math.pi), st.floats(0, 2 * math.pi))
-def test_angles_are_kept(entries, z, first, second):
+def test_angles_are_preserved(entries, z, first, second):
     """Numerically: the angle between two short steps, before and after."""
-    m = made(entries, 1e-2)
+    m = map_of(entries, 1e-2)
     _, _, c, d = entries
     assume(abs(c * z + d) > 0.1)
     step = 1e-6
@@ -231,7 +231,7 @@ def test_a_half_turn_is_the_involution_with_these_fixed_points(p, q):
 
 @given(maps)
 def test_a_map_is_its_own_inverse_exactly_if_its_trace_is_0(entries):
-    m = made(entries)
+    m = map_of(entries)
     is_own = float(distance(m, inverse(m))) < 1e-9
     is_circular = abs(complex(mobius.trace(m))) < 1e-9 * float(mobius.norm(m))
     is_identity = float(distance(m, mobius.identity_like(m))) < 1e-9
@@ -242,7 +242,7 @@ def test_a_map_is_its_own_inverse_exactly_if_its_trace_is_0(entries):
     assert float(distance(turned, inverse(turned))) < 1e-9
 
 
-KINDS = {
+CLASSES = {
     MobiusClass.IDENTITY: (2j, 0, 0, 2j),
     MobiusClass.PARABOLIC: (1, 3 + 1j, 0, 1),
     MobiusClass.CIRCULAR: (0, 2, 1j, 0),
@@ -253,15 +253,15 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "entries"), KINDS.items())
-def test_kinds(kind, entries):
+@pytest.mark.parametrize(("mobius_class", "entries"), CLASSES.items())
+def test_classes(mobius_class, entries):
     m = torch.tensor(entries, dtype=WIDE).reshape(2, 2)
-    assert int(classify(m, 1e-9)) == kind
+    assert int(classify(m, 1e-9)) == mobius_class
     batch = torch.stack([m, torch.eye(2, dtype=WIDE)])
-    assert classify(batch, 1e-9).tolist() == [kind, MobiusClass.IDENTITY]
+    assert classify(batch, 1e-9).tolist() == [mobius_class, MobiusClass.IDENTITY]
 
 
-def test_reflection_turns_angles_round_so_it_is_no_map():
+def test_reflection_reverses_angles_so_it_is_not_a_mobius_map():
     z = tensor(1 + 2j)
     assert complex(mobius.reflect(z)) == 1 - 2j
     assert complex(mobius.reflect(tensor(INFINITY))) == INFINITY
@@ -315,9 +315,9 @@ def test_hard_cases_against_50_digits(name):
 @given(maps, numbers)
 @example((1, 1, 0, 1), 0.5j)
 @example((1, 0, 0, 1), 0.5j)
-def test_the_generator_is_where_a_flow_begins(entries, z):
-    """m^s = 1 + s g + O(s²), and points move as fast as it says."""
-    m, step = made(entries, 1e-2), 1e-5
+def test_the_generator_is_the_derivative_of_the_flow(entries, z):
+    """m^s = 1 + s g + O(s²), and points move with its velocity."""
+    m, step = map_of(entries, 1e-2), 1e-5
     slope = (power(m, step) - power(m, -step)) / (2 * step)
     torch.testing.assert_close(slope, generator(m), rtol=1e-6, atol=1e-7)
     there, back = (apply(power(m, s), tensor(z)) for s in (step, -step))
@@ -326,22 +326,26 @@ def test_the_generator_is_where_a_flow_begins(entries, z):
     assert complex((there - back) / (2 * step)) == pytest.approx(speed, rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", EXAMPLE_MULTIPLIERS)
-def test_typical_maps_are_what_they_are_called(kind):
-    m = example_map(kind)
-    assert int(classify(m)) == kind
-    assert complex(multiplier(m)) == pytest.approx(EXAMPLE_MULTIPLIERS[kind], abs=1e-7)
-    ends = (0, 0) if kind is MobiusClass.PARABOLIC else (1, -1)
-    found = fixed_points(m)
+@pytest.mark.parametrize("mobius_class", EXAMPLE_MULTIPLIERS)
+def test_example_maps_are_of_their_class(mobius_class):
+    m = example_map(mobius_class)
+    assert int(classify(m)) == mobius_class
+    assert complex(multiplier(m)) == pytest.approx(EXAMPLE_MULTIPLIERS[mobius_class], abs=1e-7)
+    ends = (0, 0) if mobius_class is MobiusClass.PARABOLIC else (1, -1)
+    points = fixed_points(m)
     # A half-turn goes either way round: none of its fixed points is the first.
-    found = found[::-1] if kind is MobiusClass.CIRCULAR and complex(found[0]).real < 0 else found
-    for z, wanted in zip(found, ends, strict=True):
+    points = (
+        points[::-1]
+        if mobius_class is MobiusClass.CIRCULAR and complex(points[0]).real < 0
+        else points
+    )
+    for z, wanted in zip(points, ends, strict=True):
         near(z, wanted)
 
 
 @given(maps, points)
 def test_images_against_50_digits(entries, z):
-    m = made(entries, 1e-2)
+    m = map_of(entries, 1e-2)
     assume(z != INFINITY)
     with mpmath.workdps(50):
         a, b, c, d = (mpmath.mpmathify(x) for x in entries)

@@ -1,1 +1,1 @@
-"""What a trained model has learned: its relations as maps, patterns, shapes, clusters."""
+"""Analyses of trained models: relations as maps, patterns, shapes, clusters and plots of them."""

@@ -1,7 +1,7 @@
-"""Do entities of one type lie together? Measured, so that models can be compared.
+"""Metrics of how well embeddings separate the types of entities.
 
-Embeddings are centred and scaled to a total variance of 1 first, so neither the size nor the place
-of a model's cloud counts. Only entities of exactly one of the wanted types are looked at.
+Embeddings are centered and scaled to a total variance of 1, so that models are comparable. Only
+entities of exactly one of the selected types are used.
 """
 
 from __future__ import annotations
@@ -21,144 +21,199 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import Run
 
 Method = Literal["tsne", "pca"]
-# As many types as a picture has colours for, if none are named.
-_MOST_TYPES = 6
-# Distances held at once.
-_AT_ONCE = 1 << 24
+# Number of types if none are named: as many as a plot has colors.
+_DEFAULT_TYPES = 6
+# Maximum number of distances in memory.
+_MAX_DISTANCES = 1 << 24
 
 
 @dataclass(frozen=True)
-class Typed:
-    """Entities that are of exactly one of some types."""
+class TypedEntities:
+    """Entities that are of exactly one of several types.
+
+    Attributes:
+        types: the names of the types.
+        entities: the ids (n) of the entities.
+        classes: for each entity (n) the index of its type.
+    """
 
     types: list[str]
     entities: npt.NDArray[np.int64]
-    classes: npt.NDArray[np.int64]  # the number of its type, for each entity
+    classes: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Clustering:
-    """How well types are told apart by the place of their entities.
+class ClusteringMetrics:
+    """Metrics of the separation of types. All are means over types, whatever their sizes.
 
-    `within` is the mean squared distance to the centre of the own type, as a share of the total
-    variance (1: types mean nothing). `between` is the mean distance of two centres. `silhouette` is
-    in [−1, 1]. `purity` is the share of the k nearest neighbours that are of the same type. All are
-    means over types, so a large type counts no more than a small one; `chance` is the purity of
-    neighbours drawn at random, and `shuffled` holds the same figures with types dealt out anew.
+    Attributes:
+        types: the number of entities per type.
+        num_neighbors: the k of `purity`.
+        within: the mean squared distance to the center of the own type, as a share of the total
+            variance (1: types are not separated at all).
+        between: the mean distance of two centers.
+        silhouette: the mean silhouette coefficient, in [−1, 1].
+        purity: the share of the k nearest neighbors that are of the same type.
+        random_purity: the expected purity of random neighbors.
+        permutation_baseline: the same metrics after a permutation of the types.
     """
 
     types: dict[str, int]
-    neighbours: int
+    num_neighbors: int
     within: float
     between: float
     silhouette: float
     purity: float
-    chance: float
-    shuffled: dict[str, float]
+    random_purity: float
+    permutation_baseline: dict[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Return all fields as JSON values."""
         return asdict(self)
 
 
-def typed_entities(graph: KnowledgeGraph, types: Sequence[str] = ()) -> Typed:
-    """Entities of exactly one of these types; without any, of the most frequent ones."""
-    held = graph.required_types()
-    sizes = np.bincount(held.types, minlength=len(held.vocabulary))
+def typed_entities(graph: KnowledgeGraph, types: Sequence[str] = ()) -> TypedEntities:
+    """Select the entities that are of exactly one of several types.
+
+    Args:
+        graph: a graph with types of entities.
+        types: names of types; by default the most frequent ones.
+
+    Returns:
+        The entities and their types.
+
+    Raises:
+        GraphError: if the graph has no types.
+        SettingsError: unless there are two types with two such entities each.
+    """
+    entity_types = graph.required_types()
+    sizes = np.bincount(entity_types.types, minlength=len(entity_types.vocabulary))
     if types:
-        numbers = np.array(list(dict.fromkeys(held.vocabulary.find(name) for name in types)))
+        type_ids = np.array(list(dict.fromkeys(map(entity_types.vocabulary.find, types))))
     else:
-        numbers = np.argsort(-sizes, kind="stable")[:_MOST_TYPES]
-    place = np.full(len(sizes), -1)
-    place[numbers] = np.arange(len(numbers))
-    wanted = place[held.types] >= 0
-    entities, which = held.entities[wanted], place[held.types[wanted]]
+        type_ids = np.argsort(-sizes, kind="stable")[:_DEFAULT_TYPES]
+    class_of_type = np.full(len(sizes), -1)
+    class_of_type[type_ids] = np.arange(len(type_ids))
+    selected = class_of_type[entity_types.types] >= 0
+    entities = entity_types.entities[selected]
+    classes = class_of_type[entity_types.types[selected]]
     once = np.bincount(entities, minlength=len(graph.entities))[entities] == 1
-    found = Typed(held.vocabulary.names_of(numbers), entities[once].astype(np.int64), which[once])
-    counts = np.bincount(found.classes, minlength=len(numbers))
-    if len(numbers) < 2 or counts.min() < 2:
-        few = [f"{name} ({count})" for name, count in zip(found.types, counts, strict=True)]
+    names = entity_types.vocabulary.names_of(type_ids)
+    counts = np.bincount(classes[once], minlength=len(type_ids))
+    if len(type_ids) < 2 or counts.min() < 2:
+        sizes_text = ", ".join(f"{name} ({n})" for name, n in zip(names, counts, strict=True))
         raise SettingsError(
-            "at least two types are needed, each with two entities that are of no other of them; "
-            f"there are {', '.join(few)}: name others with types"
+            "at least two types are needed, each with two entities of no other selected type; "
+            f"there are {sizes_text}: select others with types"
         )
-    return found
+    return TypedEntities(names, entities[once].astype(np.int64), classes[once])
 
 
-def normalised(run: Run, entities: npt.NDArray[np.int64]) -> Tensor:
-    """The embeddings (n, D) of entities, centred, with a total variance of 1."""
+def normalized_embeddings(run: Run, entities: npt.NDArray[np.int64]) -> Tensor:
+    """Return the embeddings (n, D) of entity ids (n), centered, with a total variance of 1.
+
+    Raises:
+        SettingsError: if all embeddings are equal.
+    """
     table = run.model.entities.detach()
     rows = run.model.positions(table[torch.as_tensor(entities)].double()).cpu()
     rows = rows - rows.mean(dim=0)
-    size = rows.square().sum(dim=1).mean().sqrt()
-    if size == 0:
-        raise SettingsError("all these entities lie in one point: the model has learned nothing")
-    return rows / size
+    scale = rows.square().sum(dim=1).mean().sqrt()
+    if scale == 0:
+        raise SettingsError("all these entities have the same embedding: the model is untrained")
+    return rows / scale
 
 
-def clustering(run: Run, typed: Typed, neighbours: int = 10, seed: int = 0) -> Clustering:
-    """Measure how far types lie apart."""
-    rows = normalised(run, typed.entities)
+def clustering_metrics(
+    run: Run, typed: TypedEntities, num_neighbors: int = 10, seed: int = 0
+) -> ClusteringMetrics:
+    """Measure how well the embeddings of a run separate types.
+
+    Args:
+        run: a run of any model.
+        typed: entities and their types.
+        num_neighbors: the number of nearest neighbors for `purity`.
+        seed: the seed of the permutation baseline.
+
+    Returns:
+        The metrics and their baselines.
+
+    Raises:
+        SettingsError: if there are not more entities than neighbors.
+    """
+    rows = normalized_embeddings(run, typed.entities)
     classes = torch.as_tensor(typed.classes)
     counts = torch.bincount(classes, minlength=len(typed.types))
-    if neighbours >= len(rows):
-        raise SettingsError(f"only {len(rows)} entities: neighbours must be fewer")
+    if num_neighbors >= len(rows):
+        raise SettingsError(f"num_neighbors must be below the number of entities, {len(rows)}")
     generator = torch.Generator().manual_seed(seed)
-    dealt = classes[torch.randperm(len(classes), generator=generator)]
-    found = _figures(rows, classes, counts, neighbours)
-    chance = float(((counts - 1) / (len(rows) - 1)).mean())
-    return Clustering(
+    permuted = classes[torch.randperm(len(classes), generator=generator)]
+    return ClusteringMetrics(
         dict(zip(typed.types, counts.tolist(), strict=True)),
-        neighbours,
-        **found,
-        chance=chance,
-        shuffled=_figures(rows, dealt, counts, neighbours),
+        num_neighbors,
+        **_metrics(rows, classes, counts, num_neighbors),
+        random_purity=float(((counts - 1) / (len(rows) - 1)).mean()),
+        permutation_baseline=_metrics(rows, permuted, counts, num_neighbors),
     )
 
 
 def entity_map(
-    run: Run, typed: Typed, method: Method = "tsne", seed: int = 0
+    run: Run, typed: TypedEntities, method: Method = "tsne", seed: int = 0
 ) -> npt.NDArray[np.float64]:
-    """The entities as points (n, 2) of the plane."""
-    rows = normalised(run, typed.entities)
+    """Project embeddings to the plane.
+
+    Args:
+        run: a run of any model.
+        typed: the entities to project.
+        method: "tsne" or "pca".
+        seed: the seed of t-SNE.
+
+    Returns:
+        The points (n, 2).
+
+    Raises:
+        SettingsError: if the embeddings have only one dimension.
+        MissingExtra: if scikit-learn is not installed, which t-SNE needs.
+    """
+    rows = normalized_embeddings(run, typed.entities)
     if method == "pca":
         _, _, axes = torch.linalg.svd(rows, full_matrices=False)
         if len(axes) < 2:
-            raise SettingsError("a map needs a model with at least two numbers an entity")
-        flat: npt.NDArray[np.float64] = (rows @ axes[:2].T).numpy()
-        return flat
+            raise SettingsError("a map needs embeddings with at least two dimensions")
+        projected: npt.NDArray[np.float64] = (rows @ axes[:2].T).numpy()
+        return projected
     manifold = require("sklearn.manifold", "plots", "a t-SNE map")
     perplexity = min(30.0, (len(rows) - 1) / 3)
     tsne = manifold.TSNE(init="pca", perplexity=perplexity, random_state=seed)
-    placed: npt.NDArray[np.float64] = tsne.fit_transform(rows.numpy()).astype(np.float64)
-    return placed
+    embedded: npt.NDArray[np.float64] = tsne.fit_transform(rows.numpy()).astype(np.float64)
+    return embedded
 
 
-def _figures(rows: Tensor, classes: Tensor, counts: Tensor, neighbours: int) -> dict[str, float]:
-    belongs = torch.nn.functional.one_hot(classes, len(counts)).double()
-    centres = (belongs.T @ rows) / counts[:, None]
-    within = _by_class((rows - centres[classes]).square().sum(dim=1), belongs, counts)
+def _metrics(rows: Tensor, classes: Tensor, counts: Tensor, num_neighbors: int) -> dict[str, float]:
+    one_hot = torch.nn.functional.one_hot(classes, len(counts)).double()
+    centers = (one_hot.T @ rows) / counts[:, None]
+    within = _mean_over_classes((rows - centers[classes]).square().sum(dim=1), one_hot, counts)
     silhouettes = torch.empty(len(rows), dtype=torch.float64)
-    alike = torch.empty(len(rows), dtype=torch.float64)
-    step = max(1, _AT_ONCE // len(rows))
+    purities = torch.empty(len(rows), dtype=torch.float64)
+    step = max(1, _MAX_DISTANCES // len(rows))
     for first in range(0, len(rows), step):
-        some = slice(first, first + step)
-        distances = torch.cdist(rows[some], rows)
-        silhouettes[some] = _silhouettes(distances, classes[some], belongs, counts)
-        distances[torch.arange(len(distances)), torch.arange(len(rows))[some]] = torch.inf
-        near = distances.topk(neighbours, largest=False).indices
-        alike[some] = (classes[near] == classes[some, None]).double().mean(dim=1)
+        tile = slice(first, first + step)
+        distances = torch.cdist(rows[tile], rows)
+        silhouettes[tile] = _silhouettes(distances, classes[tile], one_hot, counts)
+        distances[torch.arange(len(distances)), torch.arange(len(rows))[tile]] = torch.inf
+        neighbors = distances.topk(num_neighbors, largest=False).indices
+        purities[tile] = (classes[neighbors] == classes[tile, None]).double().mean(dim=1)
     return {
         "within": within,
-        "between": float(torch.pdist(centres).mean()),
-        "silhouette": _by_class(silhouettes, belongs, counts),
-        "purity": _by_class(alike, belongs, counts),
+        "between": float(torch.pdist(centers).mean()),
+        "silhouette": _mean_over_classes(silhouettes, one_hot, counts),
+        "purity": _mean_over_classes(purities, one_hot, counts),
     }
 
 
-def _silhouettes(distances: Tensor, classes: Tensor, belongs: Tensor, counts: Tensor) -> Tensor:
-    """(b − a)/max(a, b): a is the mean distance within the own type, b to the nearest other one."""
-    sums = distances @ belongs
+def _silhouettes(distances: Tensor, classes: Tensor, one_hot: Tensor, counts: Tensor) -> Tensor:
+    """Return (b − a)/max(a, b): a is the mean distance within the type, b to the nearest other."""
+    sums = distances @ one_hot
     own = torch.arange(len(classes)), classes
     inside = sums[own] / (counts[classes] - 1)
     means = sums / counts
@@ -167,5 +222,5 @@ def _silhouettes(distances: Tensor, classes: Tensor, belongs: Tensor, counts: Te
     return (outside - inside) / torch.maximum(inside, outside).clamp_min(1e-300)
 
 
-def _by_class(values: Tensor, belongs: Tensor, counts: Tensor) -> float:
-    return float(((values @ belongs) / counts).mean())
+def _mean_over_classes(values: Tensor, one_hot: Tensor, counts: Tensor) -> float:
+    return float(((values @ one_hot) / counts).mean())

@@ -1,64 +1,82 @@
-"""Which relations a 5★E treats as symmetric, inverse, composed or reflexive, and which really are.
+"""Patterns learned by a 5★E (symmetric, inverse, composed, reflexive), compared with the graph's.
 
-A relation is symmetric if its map undoes itself, two are inverse if the one undoes the other, one
-is composed of two others if it does what they do in turn, and reflexive if it does nothing. What
-undoes a map depends on the pairing. A fact (h, r, t) scores high where t is near M(h)
-(`hermitian`) or near conj(M(h)) (`bilinear`); so the way back is M⁻¹ or conj(M)⁻¹. With
-`bilinear`, two relations in turn are a map of h and one of conj(h), which are never equal:
-compositions are left out there.
+A relation is symmetric if its map is its own inverse, two are inverse if one map inverts the other,
+one is the composition of two others if its map is the product of theirs, and reflexive if its map
+is the identity. The inverse depends on the pairing: a fact (h, r, t) scores high where t is near
+M(h) (`hermitian`) or near conj(M(h)) (`bilinear`), so the inverse map is M⁻¹ or conj(M)⁻¹. With
+`bilinear`, the composition of two relations is a map of h, and a relation is a map of conj(h),
+which are never equal: compositions are not tested there.
 
-The distance of two relations is the median over dimensions of the distance of their maps, which
-no scaling of a matrix changes. A map that does little is near to many, so what counts is by how
-much two are nearer than they usually are to others (the medians of their row and their column).
-What is near is learned from controls: every relation has a reciprocal row that was trained to be
-its inverse (the positive control), and the reciprocals of the others are what chance gives (the
-permutation baseline). The threshold is where these two part best, the p-value the share of the
-baseline that is as near. All training begins near the identity, so a relation is reflexive to the
-model if it is nearer to it than relations usually are, by as much.
+The distance of two relations is the median over dimensions of the distance of their maps, which is
+invariant under scaling. A map near the identity is near many others, so a pair is judged by its
+proximity: how much nearer the two are than they usually are to others (the medians of their row and
+column). The threshold is calibrated: every relation has a reciprocal row that was trained to be its
+inverse (the positive control), and the reciprocals of the others are the permutation baseline. The
+threshold separates the two best, and the p-value is the share of the baseline that is as near. All
+training begins near the identity, so a relation counts as reflexive if it is nearer to it than
+relations usually are, by the same threshold.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fivestar.analysis.relations import matrices, mobius_of
+from fivestar.analysis.relations import relation_maps, require_mobius
 from fivestar.errors import SettingsError
 from fivestar.geometry.mobius import compose, distance, identity_like, inverse
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.relation_patterns import RelationPatterns, find_patterns
 from fivestar.runs.run import Run
 
-# Triples of relations drawn as the baseline of compositions.
-_DRAWN = 999
-# Compositions that chance gives no more often than this count as learned.
-_RARE = 0.05
-# A relation is reflexive in the graph if at least this share of its facts goes from x to x.
-_LOOPS = 0.5
+# Number of random triples of relations in the baseline of compositions.
+_NUM_RANDOM = 999
+# Maximum p-value of a learned composition.
+_MAX_P_VALUE = 0.05
+# Minimum share of self-loops among the facts of a relation that is reflexive in the graph.
+_MIN_SELF_LOOPS = 0.5
 
 
 @dataclass(frozen=True)
 class Control:
-    """How well the reciprocal of a relation is told from those of others."""
+    """Separation of the reciprocal of a relation from those of others.
 
-    own: float  # median distance of a relation's way back to its own reciprocal
-    others: float  # and to those of other relations
-    auc: float  # how often its own is nearer than another one, by what counts
-    threshold: float  # nearer than usual by at least this counts as learned
+    Attributes:
+        own: the median distance of the inverse map of a relation to its own reciprocal.
+        others: the median distance to the reciprocals of other relations.
+        auc: the probability that its own reciprocal has a higher proximity than another one.
+        threshold: the minimum proximity that counts as learned.
+    """
+
+    own: float
+    others: float
+    auc: float
+    threshold: float
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A pattern that the model has learned, that the graph has, or both."""
+    """A pattern that the model has learned, that holds in the graph, or both.
+
+    Attributes:
+        pattern: "symmetric", "inverse", "reflexive" or "composed".
+        relations: the names of the relations; of a composition first the two that are composed.
+        distance: the median distance of the maps.
+        proximity: how much nearer the maps are than usual; None for compositions.
+        p_value: the share of the baseline that is as near.
+        learned: whether the model has learned the pattern.
+        true: whether it holds in the graph.
+    """
 
     pattern: str
     relations: tuple[str, ...]
     distance: float
-    nearer: float | None  # than the two usually are to others
+    proximity: float | None
     p_value: float
     learned: bool
     true: bool
@@ -66,33 +84,33 @@ class Finding:
 
 @dataclass(frozen=True)
 class LearnedPatterns:
-    """All findings, and for each pattern how many are right."""
+    """All findings, with precision and recall per pattern."""
 
     control: Control
     findings: list[Finding]
     untested: list[str]
 
     def scores(self) -> dict[str, dict[str, float | int | None]]:
-        """Learned, true, both, precision and recall of each pattern.
+        """Return the counts learned, true and both, and precision and recall, per pattern.
 
-        Of compositions only those that the graph has are tested, so they have no precision.
+        Only the compositions of the graph are tested, so compositions have no precision.
         """
-        found: dict[str, dict[str, float | int | None]] = {}
+        scores: dict[str, dict[str, float | int | None]] = {}
         for pattern in dict.fromkeys(finding.pattern for finding in self.findings):
-            mine = [finding for finding in self.findings if finding.pattern == pattern]
-            learned, true = sum(f.learned for f in mine), sum(f.true for f in mine)
-            both = sum(f.learned and f.true for f in mine)
-            found[pattern] = {
+            findings = [finding for finding in self.findings if finding.pattern == pattern]
+            learned, true = sum(f.learned for f in findings), sum(f.true for f in findings)
+            both = sum(f.learned and f.true for f in findings)
+            scores[pattern] = {
                 "learned": learned,
                 "true": true,
                 "both": both,
                 "precision": both / learned if learned and pattern != "composed" else None,
                 "recall": both / true if true else None,
             }
-        return found
+        return scores
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Return all fields as JSON values."""
         return {
             "control": asdict(self.control),
             "scores": self.scores(),
@@ -102,117 +120,127 @@ class LearnedPatterns:
 
 
 def learned_patterns(run: Run, seed: int = 0) -> LearnedPatterns:
-    """Test all relations of a run against each other and against its graph."""
-    model, graph = mobius_of(run), run.graph
+    """Test which patterns of relations a run has learned.
+
+    Args:
+        run: a run of a 5★E with Möbius maps and reciprocal relations.
+        seed: the seed of the baseline of compositions.
+
+    Returns:
+        The findings, the control that calibrates them, and which patterns could not be tested.
+
+    Raises:
+        SettingsError: if the run is of another model, has no reciprocals or only one relation.
+    """
+    model, graph = require_mobius(run), run.graph
     if not run.settings.training.reciprocals:
         raise SettingsError(
-            "without reciprocal relations nothing tells near from far; train with them"
+            "learned patterns are calibrated on reciprocal relations; train with reciprocals=True"
         )
     if len(graph.relations) < 2:
-        raise SettingsError("one relation alone has no others to be compared with")
-    maps, count = matrices(model), len(graph.relations)
+        raise SettingsError("a graph with one relation has no others to compare it with")
+    maps, count = relation_maps(model), len(graph.relations)
     own, reciprocal = maps[:count], maps[count:]
     hermitian = model.pairing == "hermitian"
-    back = inverse(own if hermitian else own.conj())
-    control, chance = _control(back, reciprocal)
+    inverses = inverse(own if hermitian else own.conj())
+    control, baseline = _calibrate(inverses, reciprocal)
     truth = find_patterns(graph.facts, len(graph.entities), count)
-    tester = _Tester(graph, control, chance)
-    between = apart(back, own)
+    tester = _Tester(graph, control, baseline)
+    distances = relation_distances(inverses, own)
     findings = [
-        *tester.symmetric(between, truth),
-        *tester.inverse(between, truth),
+        *tester.symmetric(distances, truth),
+        *tester.inverse(distances, truth),
         *tester.reflexive(maps),
     ]
     untested = []
     if hermitian:
         findings += _composed(own, graph, truth, seed)
     else:
-        untested.append("composed: with the bilinear pairing two maps in turn are never one map")
+        untested.append(
+            "composed: with the bilinear pairing the product of two maps is never a relation's map"
+        )
     return LearnedPatterns(control, findings, untested)
 
 
-def apart(some: Tensor, others: Tensor) -> Tensor:
-    """The distances (n, m) of relations: medians over dimensions."""
-    rows = [distance(one, others).median(dim=-1).values for one in some]
+def relation_distances(maps: Tensor, others: Tensor) -> Tensor:
+    """Return the distances (n, m) of maps (n, d, 2, 2) and (m, d, 2, 2): medians over d."""
+    rows = [distance(one, others).median(dim=-1).values for one in maps]
     return torch.stack(rows)
 
 
-def _control(back: Tensor, reciprocal: Tensor) -> tuple[Control, Tensor]:
-    """What own reciprocals and those of others are like; the distances of the latter."""
-    far = apart(back, reciprocal)
-    is_own = torch.eye(len(far), dtype=torch.bool)
-    found = -nearer_than_usual(far)
-    own, others = found[is_own], found[~is_own].sort().values
-    nearer = len(others) - torch.searchsorted(others, own, right=True)
-    hit = torch.arange(1, len(own) + 1) / len(own)
-    at = own.sort().values
-    false_alarm = torch.searchsorted(others, at, right=True) / len(others)
-    threshold = -float(at[(hit - false_alarm).argmax()])
-    auc = float(nearer.double().mean()) / len(others)
-    near, usual = (float(far[which].median()) for which in (is_own, ~is_own))
-    return Control(near, usual, auc, threshold), others
+def _calibrate(inverses: Tensor, reciprocal: Tensor) -> tuple[Control, Tensor]:
+    """Return the control, and the sorted negative proximities of the permutation baseline."""
+    distances = relation_distances(inverses, reciprocal)
+    is_own = torch.eye(len(distances), dtype=torch.bool)
+    negative = -proximity(distances)
+    own, others = negative[is_own], negative[~is_own].sort().values
+    num_farther = len(others) - torch.searchsorted(others, own, right=True)
+    true_positive_rate = torch.arange(1, len(own) + 1) / len(own)
+    thresholds = own.sort().values
+    false_positive_rate = torch.searchsorted(others, thresholds, right=True) / len(others)
+    threshold = -float(thresholds[(true_positive_rate - false_positive_rate).argmax()])
+    auc = float(num_farther.double().mean()) / len(others)
+    own_median, others_median = (float(distances[mask].median()) for mask in (is_own, ~is_own))
+    return Control(own_median, others_median, auc, threshold), others
 
 
-def nearer_than_usual(far: Tensor) -> Tensor:
-    """By how much distances (n, m) are below what is usual for their row and their column."""
-    rows, columns = (far.median(dim=d, keepdim=True).values for d in (1, 0))
-    return rows + columns - far.median() - far
+def proximity(distances: Tensor) -> Tensor:
+    """Return how far distances (n, m) are below the expectation from their row and column."""
+    rows, columns = (distances.median(dim=d, keepdim=True).values for d in (1, 0))
+    return rows + columns - distances.median() - distances
 
 
 class _Tester:
-    """Says of distances whether they are near, and how often chance is as near."""
+    """Compare distances with the threshold and the baseline."""
 
-    def __init__(self, graph: KnowledgeGraph, control: Control, chance: Tensor) -> None:
+    def __init__(self, graph: KnowledgeGraph, control: Control, baseline: Tensor) -> None:
         self.graph = graph
         self.control = control
-        self.chance = chance
+        self.baseline = baseline
 
-    def symmetric(self, far: Tensor, truth: RelationPatterns) -> list[Finding]:
+    def symmetric(self, distances: Tensor, truth: RelationPatterns) -> list[Finding]:
         true = {rule.then for rule in truth.symmetric}
-        nearer = nearer_than_usual(far)
+        near = proximity(distances)
         return [
-            self._finding("symmetric", (n,), far[n, n], nearer[n, n], true=n in true)
-            for n in range(len(far))
+            self._finding("symmetric", (r,), distances[r, r], near[r, r], true=r in true)
+            for r in range(len(distances))
         ]
 
-    def inverse(self, far: Tensor, truth: RelationPatterns) -> list[Finding]:
-        """Pairs, told in both directions; only those that are learned or true."""
+    def inverse(self, distances: Tensor, truth: RelationPatterns) -> list[Finding]:
+        """Test pairs in both directions; return those that are learned or true."""
         true = {tuple(sorted((rule.given[0], rule.then))) for rule in truth.inverse}
-        nearer = nearer_than_usual(far)
-        far, nearer = torch.maximum(far, far.T), torch.minimum(nearer, nearer.T)
-        found = []
-        for one in range(len(far)):
-            for other in range(one + 1, len(far)):
-                pair = (one, other)
-                finding = self._finding("inverse", pair, far[pair], nearer[pair], true=pair in true)
-                if finding.learned or finding.true:
-                    found.append(finding)
-        return found
+        near = proximity(distances)
+        distances, near = torch.maximum(distances, distances.T), torch.minimum(near, near.T)
+        findings = (
+            self._finding("inverse", pair, distances[pair], near[pair], true=pair in true)
+            for pair in combinations(range(len(distances)), 2)
+        )
+        return [finding for finding in findings if finding.learned or finding.true]
 
     def reflexive(self, maps: Tensor) -> list[Finding]:
-        """Relations that move less than is usual among all rows, those of reciprocals too."""
-        still = distance(maps, identity_like(maps)).median(dim=-1).values
-        nearer = still.median() - still
+        """Test whether maps are nearer to the identity than usual (reciprocal rows included)."""
+        distances = distance(maps, identity_like(maps)).median(dim=-1).values
+        near = distances.median() - distances
         train, count = self.graph.train, len(self.graph.relations)
         loops = np.bincount(train.relations[train.heads == train.tails], minlength=count)
         facts = np.maximum(np.bincount(train.relations, minlength=count), 1)
-        true = loops / facts >= _LOOPS
+        true = loops / facts >= _MIN_SELF_LOOPS
         return [
-            self._finding("reflexive", (n,), still[n], nearer[n], true=true[n])
-            for n in range(count)
+            self._finding("reflexive", (r,), distances[r], near[r], true=true[r])
+            for r in range(count)
         ]
 
     def _finding(
-        self, pattern: str, numbers: tuple[int, ...], far: Tensor, nearer: Tensor, *, true: bool
+        self, pattern: str, ids: tuple[int, ...], far: Tensor, near: Tensor, *, true: bool
     ) -> Finding:
-        as_near = int(torch.searchsorted(self.chance, -nearer, right=True))
+        num_nearer = int(torch.searchsorted(self.baseline, -near, right=True))
         return Finding(
             pattern,
-            tuple(self.graph.relations.names_of(numbers)),
+            tuple(self.graph.relations.names_of(ids)),
             float(far),
-            float(nearer),
-            (1 + as_near) / (1 + len(self.chance)),
-            learned=float(nearer) >= self.control.threshold,
+            float(near),
+            (1 + num_nearer) / (1 + len(self.baseline)),
+            learned=float(near) >= self.control.threshold,
             true=bool(true),
         )
 
@@ -220,26 +248,32 @@ class _Tester:
 def _composed(
     maps: Tensor, graph: KnowledgeGraph, truth: RelationPatterns, seed: int
 ) -> list[Finding]:
-    """The rules of the graph, each against triples of relations drawn at random."""
+    """Test the compositions of the graph against random triples of relations."""
     rules = [(*rule.given, rule.then) for rule in truth.composed]
     if not rules:
         return []
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(len(maps), (_DRAWN, 3), generator=generator)
-    chance = _of_compositions(maps, drawn).sort().values
-    found = []
-    for rule, far in zip(rules, _of_compositions(maps, torch.tensor(rules)), strict=True):
-        p_value = (1 + int(torch.searchsorted(chance, far, right=True))) / (1 + _DRAWN)
+    triples = torch.randint(len(maps), (_NUM_RANDOM, 3), generator=generator)
+    baseline = _composition_distances(maps, triples).sort().values
+    findings = []
+    for rule, far in zip(rules, _composition_distances(maps, torch.tensor(rules)), strict=True):
+        p_value = (1 + int(torch.searchsorted(baseline, far, right=True))) / (1 + _NUM_RANDOM)
         names = tuple(graph.relations.names_of(rule))
-        found.append(
+        findings.append(
             Finding(
-                "composed", names, float(far), None, p_value, learned=p_value <= _RARE, true=True
+                "composed",
+                names,
+                float(far),
+                None,
+                p_value,
+                learned=p_value <= _MAX_P_VALUE,
+                true=True,
             )
         )
-    return found
+    return findings
 
 
-def _of_compositions(maps: Tensor, numbers: Tensor) -> Tensor:
-    """How far the third relation is from the first and then the second."""
-    first, second, third = (maps[column] for column in numbers.unbind(dim=1))
+def _composition_distances(maps: Tensor, triples: Tensor) -> Tensor:
+    """Return the distances of third relations from the first composed with the second."""
+    first, second, third = (maps[column] for column in triples.unbind(dim=1))
     return distance(compose(second, first), third).median(dim=-1).values

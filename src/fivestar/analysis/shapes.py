@@ -1,12 +1,11 @@
-"""Lines and circles: in which shape the heads of a relation lie, and in which it puts them.
+"""Lines and circles: the shapes of heads and of their images under a relation.
 
 In each dimension the heads of a relation are points of the plane. A line and a circle are fitted
-to them, and again to where the relation moves them. Points are in line if they are much longer
-than wide; they are on a circle if their distance to a centre varies little *and* they go round
-it: a short arc is none. The null model is the same points with one coordinate shuffled among
-them, in axes halfway between their longest and their shortest extent: the same spread along both
-axes, no shape but by chance. Similarities (ComplEx, RotatE) keep shapes, by theorem; a Möbius map
-may turn a line into a circle.
+to them and to their images. Points are on a line if they are much longer than wide, and on a circle
+if their distance to a center varies little *and* they surround it: a short arc is no circle. The
+baseline is the same points with one coordinate permuted, in axes halfway between their longest and
+their shortest extent: it has the same spread along both axes. Similarities (ComplEx, RotatE)
+preserve shapes; a Möbius map may turn a line into a circle.
 """
 
 from __future__ import annotations
@@ -21,158 +20,193 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fivestar.analysis.relations import matrices, mobius_of, points
+from fivestar.analysis.relations import entity_points, relation_maps, require_mobius
 from fivestar.errors import SettingsError
 from fivestar.geometry.mobius import apply, is_infinite
 from fivestar.runs.conversion import to_fivestar
 from fivestar.runs.run import Run
 
-# Fewer heads than these make no shape.
-LEAST_HEADS = 30
+# Relations with fewer heads are not measured.
+MIN_HEADS = 30
 SHAPES = ("line", "circle", "neither")
 
 
 @dataclass(frozen=True)
-class Criterion:
-    """What counts as a line or a circle."""
+class ShapeCriterion:
+    """When points count as a line or a circle.
 
-    widest: float = 0.2  # a line: its width by its length (standard deviations)
-    roughest: float = 0.2  # a circle: the deviation from the radius, by the radius
-    largest_gap: float = 2 * math.pi / 3  # a circle: the angle without a point
+    Attributes:
+        max_width: of a line, as a share of its length (standard deviations).
+        max_deviation: of a circle, from its radius, as a share of the radius.
+        max_gap: of a circle, the largest angle without a point.
+    """
+
+    max_width: float = 0.2
+    max_deviation: float = 0.2
+    max_gap: float = 2 * math.pi / 3
 
 
 @dataclass(frozen=True)
-class Example:
-    """A relation and dimension that shows a change of shape, and how clearly (0 is perfect)."""
+class ShapeExample:
+    """A relation and dimension with a change of shape; a residual of 0 is a perfect fit."""
 
     relation: str
     dimension: int
     change: str
-    clarity: float
+    residual: float
 
 
 @dataclass(frozen=True)
-class Shapes:
-    """How often each change of shape happens, in the model and by chance."""
+class ShapeCounts:
+    """Counts of the changes of shape, over all relations and dimensions.
 
-    criterion: Criterion
+    Attributes:
+        criterion: when points count as a line or a circle.
+        relations: the number of relations with at least `MIN_HEADS` heads.
+        counts: the number of (relation, dimension) pairs per change, as "line → circle".
+        baseline: the same for permuted points.
+        examples: the best fit of each change between lines and circles.
+    """
+
+    criterion: ShapeCriterion
     relations: int
     counts: dict[str, int]
-    by_chance: dict[str, int]
-    examples: list[Example]
+    baseline: dict[str, int]
+    examples: list[ShapeExample]
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Return all fields as JSON values."""
         return asdict(self)
 
 
-def shapes(run: Run, criterion: Criterion | None = None, seed: int = 0) -> Shapes:
-    """Look at every relation with enough heads, in every dimension."""
-    criterion = criterion or Criterion()
-    model, graph = mobius_of(run), run.graph
-    maps, generator = matrices(model), torch.Generator().manual_seed(seed)
-    names = [f"{before} → {after}" for before, after in product(SHAPES, SHAPES)]
-    counts, chance = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
-    best: dict[str, Example] = {}
-    used = 0
-    for number in range(len(graph.relations)):
-        heads = np.unique(graph.train.heads[graph.train.relations == number]).astype(np.int64)
-        if len(heads) < LEAST_HEADS:
+def count_shapes(run: Run, criterion: ShapeCriterion | None = None, seed: int = 0) -> ShapeCounts:
+    """Count the changes of shape by the relations of a run.
+
+    Args:
+        run: a run of a 5★E with Möbius maps.
+        criterion: when points count as a line or a circle.
+        seed: the seed of the baseline.
+
+    Returns:
+        The counts, their baseline, and the clearest examples.
+
+    Raises:
+        SettingsError: if the run is of another model, or no relation has enough heads.
+    """
+    criterion = criterion or ShapeCriterion()
+    model, graph = require_mobius(run), run.graph
+    maps, generator = relation_maps(model), torch.Generator().manual_seed(seed)
+    changes = [f"{before} → {after}" for before, after in product(SHAPES, SHAPES)]
+    counts, baseline = dict.fromkeys(changes, 0), dict.fromkeys(changes, 0)
+    best: dict[str, ShapeExample] = {}
+    num_relations = 0
+    for relation in range(len(graph.relations)):
+        heads = np.unique(graph.train.heads[graph.train.relations == relation]).astype(np.int64)
+        if len(heads) < MIN_HEADS:
             continue
-        used += 1
-        here = points(model, torch.as_tensor(heads))
-        order = torch.randperm(len(here), generator=generator)
-        shuffled = without_shape(here, order)
-        for some, tally in ((here, counts), (shuffled, chance)):
-            before, after = (fitted(z, criterion) for z in (some, apply(maps[number], some)))
-            clarity = torch.maximum(before.clarity, after.clarity)
-            for name, (one, other) in zip(names, product(range(3), range(3)), strict=True):
-                where = (before.shape == one) & (after.shape == other)
-                tally[name] += int(where.sum())
-                if tally is counts and where.any():
-                    at = int(torch.where(where, clarity, torch.inf).argmin())
-                    found = Example(graph.relations.name_of(number), at, name, float(clarity[at]))
-                    if name not in best or found.clarity < best[name].clarity:
-                        best[name] = found
-    if not used:
-        raise SettingsError(f"no relation of {graph.name} has {LEAST_HEADS} heads or more")
-    clear = [best[name] for name in names if name in best and "neither" not in name]
-    return Shapes(criterion, used, counts, chance, clear)
+        num_relations += 1
+        points = entity_points(model, torch.as_tensor(heads))
+        permuted = permute_coordinate(points, torch.randperm(len(points), generator=generator))
+        for z, tally in ((points, counts), (permuted, baseline)):
+            before, after = (fit_shapes(w, criterion) for w in (z, apply(maps[relation], z)))
+            residuals = torch.maximum(before.residual, after.residual)
+            for change, (one, other) in zip(changes, product(range(3), range(3)), strict=True):
+                mask = (before.shape == one) & (after.shape == other)
+                tally[change] += int(mask.sum())
+                if tally is counts and mask.any():
+                    dim = int(torch.where(mask, residuals, torch.inf).argmin())
+                    name = graph.relations.name_of(relation)
+                    example = ShapeExample(name, dim, change, float(residuals[dim]))
+                    if change not in best or example.residual < best[change].residual:
+                        best[change] = example
+    if not num_relations:
+        raise SettingsError(f"no relation of {graph.name} has {MIN_HEADS} heads or more")
+    examples = [best[change] for change in changes if change in best and "neither" not in change]
+    return ShapeCounts(criterion, num_relations, counts, baseline, examples)
 
 
-def without_shape(z: Tensor, order: Tensor) -> Tensor:
-    """Points (n, dimensions) with one coordinate in another order, in axes across their extent."""
-    middle, longest = fitted_line(z)
-    turn = longest * torch.polar(*z.real.new_tensor([1, math.pi / 4]))
-    turned = (z - middle) / turn
-    return torch.complex(turned.real, turned.imag[order]) * turn + middle
+def permute_coordinate(z: Tensor, order: Tensor) -> Tensor:
+    """Permute one coordinate of points (n, d), in axes at 45° to their longest extent."""
+    mean, direction = fit_line(z)
+    axis = direction * torch.polar(*z.real.new_tensor([1, math.pi / 4]))
+    rotated = (z - mean) / axis
+    return torch.complex(rotated.real, rotated.imag[order]) * axis + mean
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """For each dimension: which of `SHAPES` (by number), and its residual."""
+class FittedShapes:
+    """For each dimension (d): the index in `SHAPES` and the residual of the fit."""
 
     shape: Tensor
-    clarity: Tensor
+    residual: Tensor
 
 
-def fitted(z: Tensor, criterion: Criterion) -> Fitted:
-    """The shapes of points (n, dimensions)."""
-    # A point at ∞ lies on no circle of the plane; it counts as its far neighbour would.
+def fit_shapes(z: Tensor, criterion: ShapeCriterion) -> FittedShapes:
+    """Classify points (n, d) as a line, a circle or neither, per dimension."""
+    # A point at ∞ lies on no circle of the plane; it counts as a point far away.
     z = torch.where(is_infinite(z), torch.full_like(z, 1e12), z)
-    width, (rough, gap) = flatness(z), roundness(z)
-    is_line = width <= criterion.widest
-    is_circle = (rough <= criterion.roughest) & (gap <= criterion.largest_gap) & ~is_line
+    width, (deviation, gap) = flatness(z), roundness(z)
+    is_line = width <= criterion.max_width
+    is_circle = (deviation <= criterion.max_deviation) & (gap <= criterion.max_gap) & ~is_line
     shape = torch.where(is_line, 0, torch.where(is_circle, 1, 2))
-    return Fitted(shape, torch.where(is_line, width, rough))
+    return FittedShapes(shape, torch.where(is_line, width, deviation))
 
 
-def fitted_line(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The middle of points (n, …) and the direction in which they are longest, of length 1."""
-    middle = z.mean(dim=0)
-    angle = (z - middle).square().mean(dim=0).angle() / 2
-    return middle, torch.polar(torch.ones_like(angle), angle)
+def fit_line(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean of points (n, …) and the unit direction of their longest extent (…)."""
+    mean = z.mean(dim=0)
+    angle = (z - mean).square().mean(dim=0).angle() / 2
+    return mean, torch.polar(torch.ones_like(angle), angle)
 
 
-def fitted_circle(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The centre and the radius of the circle nearest to points (n, dimensions)."""
-    middle = z.mean(dim=0)
-    z = z - middle
-    size = z.abs().mean(dim=0).clamp_min(1e-300)
-    z = z / size
-    # |z|² = 2 Re(conj(c) z) + (R² − |c|²): linear in the centre and the last term.
+def fit_circle(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the center and the radius (d) of the least-squares circles of points (n, d)."""
+    mean = z.mean(dim=0)
+    z = z - mean
+    scale = z.abs().mean(dim=0).clamp_min(1e-300)
+    z = z / scale
+    # |z|² = 2 Re(conj(c) z) + (R² − |c|²): linear in the center and the last term.
     columns = torch.stack([2 * z.real, 2 * z.imag, torch.ones_like(z.real)], dim=-1)
-    known = z.abs().square().transpose(0, 1)[..., None]
-    solved = torch.linalg.lstsq(columns.transpose(0, 1), known).solution[..., 0]
-    centre = torch.complex(solved[..., 0], solved[..., 1])
-    radius = (solved[..., 2] + centre.abs().square()).clamp_min(1e-300).sqrt()
-    return middle + size * centre, size * radius
+    targets = z.abs().square().transpose(0, 1)[..., None]
+    solution = torch.linalg.lstsq(columns.transpose(0, 1), targets).solution[..., 0]
+    center = torch.complex(solution[..., 0], solution[..., 1])
+    radius = (solution[..., 2] + center.abs().square()).clamp_min(1e-300).sqrt()
+    return mean + scale * center, scale * radius
 
 
 def flatness(z: Tensor) -> Tensor:
-    """Width by length of points (n, …): the root of the ratio of their two variances."""
+    """Return width/length of points (n, …): the root of the ratio of their two variances."""
     z = z - z.mean(dim=0)
     xx, xy, yy = (part.mean(dim=0) for part in (z.real**2, z.real * z.imag, z.imag**2))
-    middle, root = (xx + yy) / 2, ((xx - yy).square() / 4 + xy.square()).sqrt()
-    return ((middle - root).clamp_min(0) / (middle + root).clamp_min(1e-300)).sqrt()
+    mean, root = (xx + yy) / 2, ((xx - yy).square() / 4 + xy.square()).sqrt()
+    return ((mean - root).clamp_min(0) / (mean + root).clamp_min(1e-300)).sqrt()
 
 
 def roundness(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the circle fitted to points (n, dimensions): deviation by radius, and the largest gap."""
-    centre, radius = fitted_circle(z)
-    around = z - centre
-    rough = (around.abs() - radius).square().mean(dim=0).sqrt() / radius
-    angles = around.angle().sort(dim=0).values
+    """Fit circles to points (n, d); return deviation/radius and the largest angular gap (d)."""
+    center, radius = fit_circle(z)
+    offsets = z - center
+    deviation = (offsets.abs() - radius).square().mean(dim=0).sqrt() / radius
+    angles = offsets.angle().sort(dim=0).values
     closing = angles[:1] + 2 * math.pi - angles[-1:]
-    return rough, torch.cat([angles.diff(dim=0), closing]).amax(dim=0)
+    return deviation, torch.cat([angles.diff(dim=0), closing]).amax(dim=0)
 
 
-def clearest_of(
-    runs: Iterable[tuple[str, Run]], criterion: Criterion
-) -> list[tuple[str, Run, Example]]:
-    """The clearest examples of runs by name; other models as the 5★E that they are."""
-    found = []
+def clearest_examples(
+    runs: Iterable[tuple[str, Run]], criterion: ShapeCriterion
+) -> list[tuple[str, Run, ShapeExample]]:
+    """Return the clearest examples of several named runs.
+
+    Args:
+        runs: pairs of a name and a run. Other models are converted to a 5★E.
+        criterion: when points count as a line or a circle.
+
+    Returns:
+        Triples of the name, the (converted) run and an example.
+    """
+    examples = []
     for name, run in runs:
-        same = run if run.settings.model.name == "fivestar" else to_fivestar(run)
-        found += [(name, same, example) for example in shapes(same, criterion).examples]
-    return found
+        converted = run if run.settings.model.name == "fivestar" else to_fivestar(run)
+        counts = count_shapes(converted, criterion)
+        examples += [(name, converted, example) for example in counts.examples]
+    return examples

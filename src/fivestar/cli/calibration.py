@@ -31,14 +31,14 @@ def calibration(
     Over the ten best new answers to each test query.
     """
     from fivestar.analysis.plots.reliability import reliability_diagram  # noqa: PLC0415  (slow)
-    from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415
+    from fivestar.analysis.plots.style import check_figure_path, save_figure  # noqa: PLC0415
     from fivestar.errors import SettingsError  # noqa: PLC0415
     from fivestar.evaluation.calibration import calibration_report  # noqa: PLC0415
     from fivestar.prediction.predictor import Predictor  # noqa: PLC0415
     from fivestar.runs.run import load_run  # noqa: PLC0415
 
     if out is not None:
-        check_name(out)
+        check_figure_path(out)
     predictor = Predictor(load_run(run))
     if predictor.calibration is None:
         raise SettingsError(f"{run}: has no validation triples, so its scores are not calibrated")
@@ -57,5 +57,5 @@ def calibration(
             table.add_row(f"{likely:.1%}", f"{true:.1%}", f"{share:.1%}")
         screen.print(table)
     if out is not None:
-        save(reliability_diagram(found), out)
+        save_figure(reliability_diagram(found), out)
         screen.print(f"saved {out}", markup=False, soft_wrap=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from fivestar.analysis.clustering import Clustering, Typed
+    from fivestar.analysis.clustering import ClusteringMetrics, TypedEntities
     from fivestar.runs.run import Run
 
 EXAMPLE = "Example: fivestar cluster my_run --types city --types country"
@@ -34,9 +34,7 @@ def cluster(
             show_default=False,
         ),
     ] = None,
-    neighbours: Annotated[
-        int, typer.Option(help="Number of neighbors for the purity.", min=1)
-    ] = 10,
+    neighbors: Annotated[int, typer.Option(help="Number of neighbors for the purity.", min=1)] = 10,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -53,13 +51,15 @@ def cluster(
 
     Over entities with exactly one of the types; embeddings are scaled to unit total variance.
     """
-    from fivestar.analysis.clustering import clustering, typed_entities  # noqa: PLC0415  (slow)
+    from fivestar.analysis.clustering import clustering_metrics, typed_entities  # noqa: PLC0415  (slow)
     from fivestar.runs.run import load_run  # noqa: PLC0415
 
     loaded = {place.name: load_run(place) for place in runs}
     # Each run by its own graph: ids may differ, names do not.
     typed = {name: typed_entities(run.graph, types or ()) for name, run in loaded.items()}
-    found = {name: clustering(run, typed[name], neighbours, seed) for name, run in loaded.items()}
+    found = {
+        name: clustering_metrics(run, typed[name], neighbors, seed) for name, run in loaded.items()
+    }
     if as_json:
         listed = {name: each.as_json() for name, each in found.items()}
         typer.echo(json.dumps(listed, indent=1, ensure_ascii=False))
@@ -69,7 +69,7 @@ def cluster(
         _draw(loaded, typed, found, out, method, seed)
 
 
-def _show(found: dict[str, Clustering]) -> None:
+def _show(found: dict[str, ClusteringMetrics]) -> None:
     first = next(iter(found.values()))
     sizes = ", ".join(f"{name} {count:,}" for name, count in first.types.items())
     screen.print(f"Entities: {sizes}", markup=False)
@@ -77,30 +77,32 @@ def _show(found: dict[str, Clustering]) -> None:
     table = Table("run", *columns, box=SIMPLE)
     for name, each in found.items():
         table.add_row(Text(name), *(f"{getattr(each, key):.3f}" for key in columns))
-        table.add_row("  permutation baseline", *(f"{each.shuffled[key]:.3f}" for key in columns))
+        table.add_row(
+            "  permutation baseline", *(f"{each.permutation_baseline[key]:.3f}" for key in columns)
+        )
     screen.print(table)
     screen.print(
         "within: variance within types (total 1); between: mean distance of their centers; "
-        f"purity: share of the {first.neighbours} nearest of the same type "
-        f"({first.chance:.3f} by chance). Means over types.",
+        f"purity: share of the {first.num_neighbors} nearest of the same type "
+        f"({first.random_purity:.3f} by chance). Means over types.",
         markup=False,
     )
 
 
 def _draw(
     runs: dict[str, Run],
-    typed: dict[str, Typed],
-    found: dict[str, Clustering],
+    typed: dict[str, TypedEntities],
+    found: dict[str, ClusteringMetrics],
     out: Path,
     method: Literal["tsne", "pca"],
     seed: int,
 ) -> None:
     from fivestar.analysis.clustering import entity_map  # noqa: PLC0415  (slow to import)
     from fivestar.analysis.plots.points import clusters  # noqa: PLC0415
-    from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415
+    from fivestar.analysis.plots.style import check_figure_path, save_figure  # noqa: PLC0415
 
-    check_name(out)
-    maps: dict[str, tuple[npt.NDArray[np.float64], Typed]] = {}
+    check_figure_path(out)
+    maps: dict[str, tuple[npt.NDArray[np.float64], TypedEntities]] = {}
     with counting_progress("projecting") as progress:
         for name, run in runs.items():
             progress(len(maps), len(runs))
@@ -109,5 +111,5 @@ def _draw(
         name: f"silhouette {each.silhouette:.3f}, purity {each.purity:.2f}"
         for name, each in found.items()
     }
-    save(clusters(maps, captions), out)
+    save_figure(clusters(maps, captions), out)
     screen.print(f"saved {out}", markup=False, soft_wrap=True)

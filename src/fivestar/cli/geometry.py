@@ -20,11 +20,11 @@ EXAMPLE = "Example: fivestar geometry my_run --relation capital_of"
 _FIGURES = {
     "expansion": "log |k|",
     "rotation": "|arg k|",
-    "steadiness": "2|det|/‖m‖²",
+    "relative_determinant": "2|det|/‖m‖²",
     "translation": "|f(h) − h|",
-    "turn": "|arg f′|",
-    "stretch": "|log |f′||",
-    "bend": "spread of log |f′|",
+    "local_rotation": "|arg f′|",
+    "local_expansion": "|log |f′||",
+    "distortion": "spread of log |f′|",
 }
 
 
@@ -49,8 +49,8 @@ def geometry(
     loaded = load_run(run)
     numbers = None if relation is None else [loaded.graph.relations.id_of(relation)]
     found = relations.relation_geometry(loaded, tolerance, numbers)
-    before = relations.relation_geometry(relations.untrained(loaded), tolerance, numbers)
-    if not relations.of_the_map(loaded):
+    before = relations.relation_geometry(relations.untrained_run(loaded), tolerance, numbers)
+    if not relations.has_mobius_maps(loaded):
         form = loaded.settings.model.options["denominator"]
         warn(f"this run has denominator {form}: the results describe the matrix, not the map")
     if as_json:
@@ -64,7 +64,7 @@ def geometry(
 
 
 def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> None:
-    shown = ("expansion", "rotation", "bend")
+    shown = ("expansion", "rotation", "distortion")
     table = Table(
         Column("relation", overflow="fold"),
         "facts",
@@ -75,15 +75,15 @@ def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> 
     )
     for one in sorted(found, key=lambda each: -each.facts):
         figures = [f"{getattr(one, key).median:.2f}" for key in shown]
-        cells = _kinds(one.kinds), *figures, f"{one.near_a_pole:.1%}"
+        cells = _kinds(one.classes), *figures, f"{one.near_pole:.1%}"
         table.add_row(Text(one.name), f"{one.facts:,}", *cells)
-    kinds = {kind: _mean([each.kinds[kind] for each in before]) for kind in before[0].kinds}
+    kinds = {kind: _mean([each.classes[kind] for each in before]) for kind in before[0].classes}
     figures = [f"{_mean([getattr(each, key).median for each in before]):.2f}" for key in shown]
-    near = _mean([each.near_a_pole for each in before])
+    near = _mean([each.near_pole for each in before])
     table.add_section()
     table.add_row("untrained", "", _kinds(kinds), *figures, f"{near:.1%}")
     out.print(table)
-    legend = ", ".join(f"{kind[:3]} {kind}" for kind in found[0].kinds)
+    legend = ", ".join(f"{kind[:3]} {kind}" for kind in found[0].classes)
     out.print(f"Shares of dimensions ({legend}); medians over dimensions. More: --relation NAME")
 
 
@@ -96,10 +96,10 @@ def _kinds(shares: dict[str, float]) -> str:
 def _show_one(found: RelationGeometry, before: RelationGeometry) -> None:
     out.print(f"{found.name}: {found.facts:,} facts in train", markup=False)
     table = Table("share of dimensions", "trained", "untrained")
-    for kind, share in found.kinds.items():
-        if share or before.kinds[kind]:
-            table.add_row(kind, f"{share:.1%}", f"{before.kinds[kind]:.1%}")
-    table.add_row("(heads) near a pole", f"{found.near_a_pole:.1%}", f"{before.near_a_pole:.1%}")
+    for kind, share in found.classes.items():
+        if share or before.classes[kind]:
+            table.add_row(kind, f"{share:.1%}", f"{before.classes[kind]:.1%}")
+    table.add_row("(heads) near a pole", f"{found.near_pole:.1%}", f"{before.near_pole:.1%}")
     out.print(table)
     table = Table("quartiles over dimensions", "", "trained", "untrained")
     for key, meaning in _FIGURES.items():

@@ -64,7 +64,7 @@ def _show(found: LearnedPatterns, top: int) -> None:
         marks = ("yes" if one.learned else "no", "yes" if one.true else "no")
         separator = " then " if one.pattern == "composed" else ", "
         names = separator.join(one.relations[:2]) + "".join(f" = {x}" for x in one.relations[2:])
-        nearer = "" if one.nearer is None else f"{one.nearer:.2f}"
+        nearer = "" if one.proximity is None else f"{one.proximity:.2f}"
         figures = f"{one.distance:.2f}", nearer, f"{one.p_value:.3f}"
         table.add_row(one.pattern, Text(names), *figures, *marks)
     out.print(table)

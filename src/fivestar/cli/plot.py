@@ -43,7 +43,7 @@ Dimensions = Annotated[
 @app.command("kinds", epilog="Example: fivestar plot kinds --out kinds.png")
 def kinds(*, out: Out) -> None:
     """Plot the five classes of Möbius maps on the Riemann sphere and in the plane."""
-    _draw(out, "maps", "kinds")
+    _draw(out, "maps", "mobius_classes")
 
 
 @app.command(
@@ -106,11 +106,11 @@ def shapes(
     """Plot the clearest lines and circles and their images under a relation."""
 
     def examples() -> list[tuple[str, Run, Any]]:
-        from fivestar.analysis.shapes import Criterion, clearest_of  # noqa: PLC0415  (slow)
+        from fivestar.analysis.shapes import ShapeCriterion, clearest_examples  # noqa: PLC0415  (slow)
         from fivestar.runs.run import load_run  # noqa: PLC0415
 
         named = ((place.name, load_run(place)) for place in runs)
-        return clearest_of(named, Criterion(widest, roughest))
+        return clearest_examples(named, ShapeCriterion(widest, roughest))
 
     _draw(out, "points", "shapes", examples)
 
@@ -128,9 +128,9 @@ def _draw(out: Path, module: str, name: str, *arguments: Any) -> None:
     """Draw a figure and save it; check the arguments before the slow part."""
     from importlib import import_module  # noqa: PLC0415
 
-    from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415  (slow to import)
+    from fivestar.analysis.plots.style import check_figure_path, save_figure  # noqa: PLC0415  (slow to import)
 
-    check_name(out)
+    check_figure_path(out)
     draw = getattr(import_module(f"fivestar.analysis.plots.{module}"), name)
-    save(draw(*(each() if callable(each) else each for each in arguments)), out)
+    save_figure(draw(*(each() if callable(each) else each for each in arguments)), out)
     screen.print(f"saved {out}", markup=False, soft_wrap=True)

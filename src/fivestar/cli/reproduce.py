@@ -160,9 +160,9 @@ def path_beside_loop(
     from fivestar.experiments import path_beside_loop as experiment  # noqa: PLC0415  (slow)
 
     if out is not None:
-        from fivestar.analysis.plots.style import check_name  # noqa: PLC0415
+        from fivestar.analysis.plots.style import check_figure_path  # noqa: PLC0415
 
-        check_name(out)
+        check_figure_path(out)
     total = len(experiment.CLOSINGS) * len(experiment.CONTESTANTS) * seeds
     outcomes = []
     with counting_progress("training") as progress:
@@ -195,10 +195,10 @@ def structures(
 ) -> None:
     """Embed paths and loops side by side into the plane, with a 5★E of dimension 1."""
     from fivestar.analysis.plots.structures import structures as draw  # noqa: PLC0415  (slow)
-    from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415
+    from fivestar.analysis.plots.style import check_figure_path, save_figure  # noqa: PLC0415
     from fivestar.experiments.structures import SHAPES, embedded, fit  # noqa: PLC0415
 
-    check_name(out)
+    check_figure_path(out)
     runs: dict[str, Run] = {}
     with counting_progress("training") as progress:
         for heads, tails in product(SHAPES, SHAPES):
@@ -209,7 +209,7 @@ def structures(
         screen.print(f"{name}: mean reciprocal rank of its facts {found:.3f}", markup=False)
         if found < 1:
             warn(f"{name} is not learned completely; try another --seed")
-    save(draw(runs), out)
+    save_figure(draw(runs), out)
     screen.print(f"saved {out}", markup=False, soft_wrap=True)
 
 
@@ -234,7 +234,7 @@ def _show(outcome: Outcome) -> None:
 
 def _draw_ranks(outcomes: list[Outcome], out: Path) -> None:
     from fivestar.analysis.plots.structures import rank_maps  # noqa: PLC0415  (slow to import)
-    from fivestar.analysis.plots.style import save  # noqa: PLC0415
+    from fivestar.analysis.plots.style import save_figure  # noqa: PLC0415
     from fivestar.experiments.path_beside_loop import NODES  # noqa: PLC0415
 
     titles = {f"closing fact {each.closing}": each for each in outcomes}
@@ -244,7 +244,7 @@ def _draw_ranks(outcomes: list[Outcome], out: Path) -> None:
         outcomes[0].triples[-3:],
         2 * NODES,
     )
-    save(figure, out)
+    save_figure(figure, out)
     screen.print(f"saved {out}", markup=False, soft_wrap=True)
 
 

@@ -39,13 +39,13 @@ def add_figure(app: typer.Typer, name: str, explained: str) -> None:
         ],
         runs: tables.Runs = Path("runs"),
     ) -> None:
-        from fivestar.analysis.plots.style import check_name, save  # noqa: PLC0415  (slow)
+        from fivestar.analysis.plots.style import check_figure_path, save_figure  # noqa: PLC0415  (slow)
         from fivestar.cli.long_work import WatchedJobs, say  # noqa: PLC0415
         from fivestar.experiments import figures  # noqa: PLC0415
         from fivestar.experiments.reproduction import train_all  # noqa: PLC0415
         from fivestar.graph.reading import read_graph  # noqa: PLC0415
 
-        check_name(out)
+        check_figure_path(out)
         figure = figures.FIGURES[name]
         model = {} if dim is None else {"dim": dim}
         jobs = figure.jobs({"model": model, "training": {"threads": threads}})
@@ -53,7 +53,7 @@ def add_figure(app: typer.Typer, name: str, explained: str) -> None:
         if folders is None:
             say("the time is over: the same command goes on")
             return
-        save(figure.draw(folders), out)
+        save_figure(figure.draw(folders), out)
         screen.print(f"saved {out}", markup=False, soft_wrap=True)
 
     command.__doc__ = f"{explained}\n\n    The models are trained first, resumably."

@@ -157,13 +157,13 @@ def _show(study: Search, out: Path | None) -> None:
 
 
 def _draw(study: Search, folder: Path) -> None:
-    from fivestar.analysis.plots.style import save  # noqa: PLC0415  (slow to import)
+    from fivestar.analysis.plots.style import save_figure  # noqa: PLC0415  (slow to import)
     from fivestar.experiments.search_plots import history, importance  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
-    save(history(study.tried()), folder / "history.png")
+    save_figure(history(study.tried()), folder / "history.png")
     shares = study.importances()
     if shares:
-        save(importance(shares), folder / "importance.png")
+        save_figure(importance(shares), folder / "importance.png")
     else:
         warn("too few different trials to estimate parameter importance")

@@ -32,11 +32,10 @@ def shapes(
 
     With a permutation baseline: the same points with one coordinate shuffled.
     """
-    from fivestar.analysis.shapes import Criterion  # noqa: PLC0415  (slow to import)
-    from fivestar.analysis.shapes import shapes as look  # noqa: PLC0415
+    from fivestar.analysis.shapes import ShapeCriterion, count_shapes  # noqa: PLC0415  (slow)
     from fivestar.runs.run import load_run  # noqa: PLC0415
 
-    found = look(load_run(run), Criterion(widest, roughest))
+    found = count_shapes(load_run(run), ShapeCriterion(widest, roughest))
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
         return
@@ -45,13 +44,13 @@ def shapes(
     )
     total = sum(found.counts.values())
     for name, count in found.counts.items():
-        table.add_row(name, f"{count:,}", f"{count / total:.1%}", f"{found.by_chance[name]:,}")
+        table.add_row(name, f"{count:,}", f"{count / total:.1%}", f"{found.baseline[name]:,}")
     out.print(table)
     table = Table(
         "clearest", Column("relation", overflow="fold"), "dimension", "residual", box=SIMPLE
     )
     for one in found.examples:
-        table.add_row(one.change, Text(one.relation), str(one.dimension), f"{one.clarity:.3f}")
+        table.add_row(one.change, Text(one.relation), str(one.dimension), f"{one.residual:.3f}")
     out.print(table)
     out.print(
         f"{found.relations} relations with enough heads. Lines: width/length at most {widest:g}. "

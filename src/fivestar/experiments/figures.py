@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fivestar.analysis.shapes import Criterion, clearest_of
+from fivestar.analysis.shapes import ShapeCriterion, clearest_examples
 from fivestar.experiments.reproduction import Job
 from fivestar.runs.run import load_run
 from fivestar.runs.settings import read_settings
@@ -80,14 +80,14 @@ def _shapes(folders: Sequence[Path]) -> Figure:
     from fivestar.analysis.plots.points import shapes  # noqa: PLC0415  (needs an extra)
 
     # Looser than `fivestar shapes`: with its criterion no line becomes a circle.
-    loose = Criterion(widest=0.35, roughest=0.35)
+    loose = ShapeCriterion(max_width=0.35, max_deviation=0.35)
     runs = map(load_run, folders)
-    return shapes(clearest_of(((run.settings.model.name, run) for run in runs), loose))
+    return shapes(clearest_examples(((run.settings.model.name, run) for run in runs), loose))
 
 
 def _clusters(folders: Sequence[Path]) -> Figure:
     from fivestar.analysis.clustering import (  # noqa: PLC0415  (needs an extra)
-        clustering,
+        clustering_metrics,
         entity_map,
         typed_entities,
     )
@@ -96,7 +96,7 @@ def _clusters(folders: Sequence[Path]) -> Figure:
     maps, captions = {}, {}
     for run in map(load_run, folders):
         name, typed = run.settings.model.name, typed_entities(run.graph, _TYPES)
-        found = clustering(run, typed)
+        found = clustering_metrics(run, typed)
         maps[name] = (entity_map(run, typed), typed)
         captions[name] = f"silhouette {found.silhouette:.3f}, purity {found.purity:.2f}"
     return clusters(maps, captions)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from fivestar.analysis.plots.style import FAINT, INK, MARKS, panels, styled
+from fivestar.analysis.plots.style import COLORS, GRAY, MARKERS, panels, styled
 from fivestar.training.trials import Tried
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ def history(tried: Sequence[Tried]) -> Figure:
     for place, state in enumerate(("complete", "pruned")):
         some = [(t.number, t.mrr) for t in tried if t.state == state and t.mrr is not None]
         if some:
-            colour = FAINT if state == "pruned" else INK[0]
-            ax.scatter(*zip(*some, strict=True), s=18, c=colour, marker=MARKS[place], label=state)
+            colour = GRAY if state == "pruned" else COLORS[0]
+            ax.scatter(*zip(*some, strict=True), s=18, c=colour, marker=MARKERS[place], label=state)
     complete = [(t.number, t.mrr) for t in tried if t.state == "complete" and t.mrr is not None]
     if complete:
         numbers, values = zip(*complete, strict=True)
         best = list(accumulate(values, max))
-        ax.step(numbers, best, where="post", color=INK[1], linewidth=1, label="best so far")
+        ax.step(numbers, best, where="post", color=COLORS[1], linewidth=1, label="best so far")
     for trial in tried:
         if trial.state == "failed":
-            ax.axvline(trial.number, color=FAINT, linewidth=0.8, linestyle=":")
+            ax.axvline(trial.number, color=GRAY, linewidth=0.8, linestyle=":")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("trial (dotted: failed)")
     ax.set_ylabel("validation MRR")
@@ -45,7 +45,7 @@ def importance(shares: dict[str, float]) -> Figure:
     figure, axes = panels(1, 1, width=5, height=0.5 + 0.35 * len(shares))
     (ax,) = axes.flat
     names = sorted(shares, key=lambda name: shares[name])
-    ax.barh(names, [shares[name] for name in names], color=INK[0], height=0.6)
+    ax.barh(names, [shares[name] for name in names], color=COLORS[0], height=0.6)
     ax.set_xlabel("share of the differences in validation MRR")
     ax.set_xlim(0, 1)
     return figure

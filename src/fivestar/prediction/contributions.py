@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fivestar.analysis.relations import matrices
+from fivestar.analysis.relations import relation_maps
 from fivestar.geometry.classification import MobiusClass, classify
 from fivestar.geometry.fixed_points import multiplier
 from fivestar.models.base import Model
@@ -112,7 +112,7 @@ def _one_by_one(similarity: Similarity, query: Tensor, tail: Tensor, dim: int) -
 def _maps(model: Model, relation: int, dimensions: list[int]) -> list[MapThere | None]:
     if not isinstance(model, FiveStarE) or model.denominator != "mobius":
         return [None] * len(dimensions)
-    maps = matrices(model, model.relations.detach()[relation])[dimensions]
+    maps = relation_maps(model, model.relations.detach()[relation])[dimensions]
     kinds = classify(maps, _TOLERANCE).tolist()
     return [
         _map_there(MobiusClass(kind), k)

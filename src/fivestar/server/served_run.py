@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fivestar.analysis.clustering import Method, Typed, entity_map
-from fivestar.analysis.relations import matrices, mobius_of
+from fivestar.analysis.clustering import Method, TypedEntities, entity_map
+from fivestar.analysis.relations import relation_maps, require_mobius
 from fivestar.errors import SettingsError, UnknownName
 from fivestar.geometry.classification import MobiusClass, classify
 from fivestar.geometry.fixed_points import fixed_points, multiplier
@@ -71,7 +71,7 @@ class ServedRun:
     @cached_property
     def _has_geometry(self) -> bool:
         try:
-            mobius_of(self.run)
+            require_mobius(self.run)
         except SettingsError:
             return False
         return True
@@ -171,9 +171,9 @@ class ServedRun:
 
     def geometry(self, relation: str) -> Json:
         """What a relation does in every dimension."""
-        model = mobius_of(self.run)
+        model = require_mobius(self.run)
         number = self.graph.relations.find(relation)
-        maps = matrices(model, model.relations.detach()[number])
+        maps = relation_maps(model, model.relations.detach()[number])
         kinds = [MobiusClass(kind).name.lower() for kind in classify(maps, _TOLERANCE).tolist()]
         scaled = maps / norm(maps)[..., None, None]
         fixed, multipliers = fixed_points(maps), multiplier(maps).tolist()
@@ -219,7 +219,7 @@ class ServedRun:
         legend = _covering([self._types_of(number) for number in entities.tolist()])
         place = {name: at for at, name in enumerate(legend)}
         nothing = np.zeros(len(entities), np.int64)
-        xy = entity_map(self.run, Typed(legend, entities, nothing), method)
+        xy = entity_map(self.run, TypedEntities(legend, entities, nothing), method)
         xy = xy - (xy.max(axis=0) + xy.min(axis=0)) / 2
         xy = xy / np.abs(xy).max()
         points = []

@@ -1,1 +1,1 @@
-"""Pictures. Each function returns a matplotlib `Figure`; nothing is shown or kept behind it."""
+"""Plots. Each function returns a matplotlib `Figure` and keeps no state."""

@@ -1,4 +1,4 @@
-"""Pictures of entities: the shapes they lie in, how a relation moves them, and where types lie."""
+"""Plots of entities: their shapes, their images under a relation, and clusters of types."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fivestar.analysis.clustering import Typed
-from fivestar.analysis.plots.style import FAINT, INK, MARKS, SCALE, Points, frame, panels, styled
-from fivestar.analysis.relations import matrices, mobius_of, points
-from fivestar.analysis.shapes import Example, fitted_circle, fitted_line
+from fivestar.analysis.clustering import TypedEntities
+from fivestar.analysis.plots.style import (
+    COLORMAP,
+    COLORS,
+    GRAY,
+    MARKERS,
+    ComplexPoints,
+    panels,
+    set_view,
+    styled,
+)
+from fivestar.analysis.relations import entity_points, relation_maps, require_mobius
+from fivestar.analysis.shapes import ShapeExample, fit_circle, fit_line
 from fivestar.errors import SettingsError
 from fivestar.geometry.mobius import apply, reflect
 from fivestar.runs.run import Run
@@ -22,61 +31,76 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Points drawn at most; more hide each other.
-_MOST = 150
+# Maximum number of points drawn; more hide each other.
+_MAX_POINTS = 150
 
 
 @styled
-def shapes(examples: Sequence[tuple[str, Run, Example]]) -> Figure:
-    """Heads of a relation in one dimension (above) and where it moves them (below).
+def shapes(examples: Sequence[tuple[str, Run, ShapeExample]]) -> Figure:
+    """Plot the heads of a relation in one dimension (top) and their images (bottom).
 
-    Each example has a name, its run (a 5★E, or converted to one) and where to look. A point keeps
-    its colour when it is moved; the fitted line or circle is drawn through.
+    A head and its image have the same color; the fitted line or circle is drawn through.
+
+    Args:
+        examples: triples of a name, a run (a 5★E, or converted to one) and an example.
+
+    Raises:
+        SettingsError: if there are no examples.
     """
     if not examples:
-        raise SettingsError("there is no example of a shape to draw")
+        raise SettingsError("there is no example of a shape to plot")
     figure, axes = panels(2, len(examples), 2.4, 2.5)
     for (above, below), (name, run, example) in zip(axes.T, examples, strict=True):
         relation = run.graph.relations.id_of(example.relation)
-        _, heads, moved = _moved(run, relation, example.dimension)
+        _, heads, images = _heads_and_images(run, relation, example.dimension)
         before, after = example.change.split(" → ")
         order = _order(heads, before)
-        for place, z, shape in ((above, heads, before), (below, moved, after)):
-            place.scatter(z.real, z.imag, c=order, cmap=SCALE, s=6, zorder=3)
-            frame(place, [z])
-            _draw_fit(place, z, shape)
+        for panel, z, shape in ((above, heads, before), (below, images, after)):
+            panel.scatter(z.real, z.imag, c=order, cmap=COLORMAP, s=6, zorder=3)
+            set_view(panel, [z])
+            _draw_fit(panel, z, shape)
         above.set_title(f"{name}: {example.change}")
         below.set_xlabel(f"{_short(example.relation)}\ndimension {example.dimension}")
     axes[0, 0].set_ylabel("heads")
-    axes[1, 0].set_ylabel("moved heads")
+    axes[1, 0].set_ylabel("transformed heads")
     return figure
 
 
 @styled
 def entities(run: Run, relation: str, dimensions: Sequence[int] = ()) -> Figure:
-    """Heads of a relation, where it moves them, and its tails, in some dimensions.
+    """Plot heads, transformed heads and tails of a relation.
 
-    With the bilinear pairing the tails are mirrored: that is where moved heads should go.
+    With the bilinear pairing the tails are conjugated, as training moves heads there.
+
+    Args:
+        run: a run of a 5★E with Möbius maps.
+        relation: the name of a relation.
+        dimensions: the dimensions; by default the four with the best fit.
+
+    Raises:
+        SettingsError: if there is no such dimension, or the run is of another model.
     """
-    number = run.graph.relations.id_of(relation)
-    chosen = list(dimensions) or _nearest_to_tails(run, number, 4)
+    relation_id = run.graph.relations.id_of(relation)
+    chosen = list(dimensions) or _best_fitting(run, relation_id, 4)
     figure, axes = panels(1, len(chosen), 2.5, 2.8)
-    for place, dimension in zip(axes[0], chosen, strict=True):
-        tails, heads, moved = _moved(run, number, dimension)
-        drawn = (("heads", heads), ("moved heads", moved), ("tails", tails))
-        for (name, z), color, mark in zip(drawn, (FAINT, INK[0], INK[1]), "oxs", strict=True):
-            how = {"facecolors": "none", "edgecolors": color} if mark == "s" else {"color": color}
-            place.scatter(
+    for panel, dimension in zip(axes[0], chosen, strict=True):
+        tails, heads, images = _heads_and_images(run, relation_id, dimension)
+        series = (("heads", heads), ("transformed heads", images), ("tails", tails))
+        colors = (GRAY, COLORS[0], COLORS[1])
+        for (name, z), color, marker in zip(series, colors, "oxs", strict=True):
+            is_open = marker == "s"
+            paint = {"facecolors": "none", "edgecolors": color} if is_open else {"color": color}
+            panel.scatter(
                 z.real,
                 z.imag,
                 s=9,
-                marker=mark,
+                marker=marker,
                 linewidths=0.7,
                 label=name,
-                **how,
+                **paint,
             )
-        frame(place, [heads, moved, tails])
-        place.set_title(f"dimension {dimension}")
+        set_view(panel, [heads, images, tails])
+        panel.set_title(f"dimension {dimension}")
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=3)
     figure.suptitle(relation, fontsize=9)
@@ -85,97 +109,103 @@ def entities(run: Run, relation: str, dimensions: Sequence[int] = ()) -> Figure:
 
 @styled
 def clusters(
-    maps: Mapping[str, tuple[npt.NDArray[np.float64], Typed]], captions: Mapping[str, str]
+    maps: Mapping[str, tuple[npt.NDArray[np.float64], TypedEntities]], captions: Mapping[str, str]
 ) -> Figure:
-    """Entities by type, as `entity_map` placed them, for each of some models."""
+    """Plot entities by type.
+
+    Args:
+        maps: by name of a model, the points (n, 2) of `entity_map` and their types.
+        captions: texts below the panels, by name of a model.
+    """
     figure, axes = panels(1, len(maps), 3.4, 3.7)
-    for place, (name, (xy, typed)) in zip(axes[0], maps.items(), strict=True):
-        # The largest type first, so that it covers no other.
+    for panel, (name, (xy, typed)) in zip(axes[0], maps.items(), strict=True):
+        # Draw the largest type first, so that it covers no other.
         sizes = np.bincount(typed.classes, minlength=len(typed.types))
         order = np.argsort(-sizes, kind="stable")
-        for number in order:
-            here = typed.classes == number
-            style = number % len(INK)
-            place.scatter(
-                *xy[here].T,
+        for index in order:
+            mask = typed.classes == index
+            style = index % len(COLORS)
+            panel.scatter(
+                *xy[mask].T,
                 s=5,
-                color=INK[style],
-                marker=MARKS[style],
+                color=COLORS[style],
+                marker=MARKERS[style],
                 linewidths=0,
                 alpha=0.7,
-                label=f"{_short(typed.types[number])} ({here.sum():,})",
+                label=f"{_short(typed.types[index])} ({mask.sum():,})",
             )
-        place.set_title(name, fontsize=11)
-        place.set_xlabel(captions.get(name, ""))
-        place.set_xticks([])
-        place.set_yticks([])
-        place.set_aspect("equal", adjustable="datalim")
+        panel.set_title(name, fontsize=11)
+        panel.set_xlabel(captions.get(name, ""))
+        panel.set_xticks([])
+        panel.set_yticks([])
+        panel.set_aspect("equal", adjustable="datalim")
     handles, names = axes[0, 0].get_legend_handles_labels()
     columns = 3 if len(maps) > 1 else 1
     figure.legend(handles, names, loc="outside lower center", ncols=columns, markerscale=2)
     return figure
 
 
-def _moved(run: Run, relation: int, dimension: int) -> tuple[Points, Points, Points]:
-    """Tails, heads and moved heads of some facts of a relation in one dimension."""
-    model = mobius_of(run)
+def _heads_and_images(
+    run: Run, relation: int, dimension: int
+) -> tuple[ComplexPoints, ComplexPoints, ComplexPoints]:
+    """Return tails, heads and transformed heads of facts of a relation in one dimension."""
+    model = require_mobius(run)
     if not 0 <= dimension < model.dim:
         raise SettingsError(f"no dimension {dimension}: there are 0 to {model.dim - 1}")
-    train = run.graph.train
     heads, tails = _facts(run, relation)
     if not len(heads):
         name = run.graph.relations.name_of(relation)
-        raise SettingsError(f"{name} has no fact among the {len(train):,} of train to draw")
-    h, t = (points(model, torch.as_tensor(ids))[:, dimension] for ids in (heads, tails))
-    m = matrices(model, model.relations.detach()[relation])[dimension]
+        raise SettingsError(f"{name} has no fact in train to plot")
+    h, t = (entity_points(model, torch.as_tensor(ids))[:, dimension] for ids in (heads, tails))
+    m = relation_maps(model, model.relations.detach()[relation])[dimension]
     if model.pairing == "bilinear":
         t = reflect(t)
     return t.numpy(), h.numpy(), apply(m, h).numpy()
 
 
 def _facts(run: Run, relation: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """One fact a head, drawn in an order that depends on nothing."""
+    """Return heads and tails of a fixed random sample of facts, one per head."""
     train = run.graph.train
-    here = np.flatnonzero(train.relations == relation)
-    _, first = np.unique(train.heads[here], return_index=True)
-    some = np.random.default_rng(0).permutation(here[first])[:_MOST]
-    return train.heads[some].astype(np.int64), train.tails[some].astype(np.int64)
+    rows = np.flatnonzero(train.relations == relation)
+    _, first = np.unique(train.heads[rows], return_index=True)
+    sample = np.random.default_rng(0).permutation(rows[first])[:_MAX_POINTS]
+    return train.heads[sample].astype(np.int64), train.tails[sample].astype(np.int64)
 
 
-def _nearest_to_tails(run: Run, relation: int, count: int) -> list[int]:
-    """The dimensions in which moved heads and tails go together best (as numbers correlate)."""
-    model = mobius_of(run)
+def _best_fitting(run: Run, relation: int, count: int) -> list[int]:
+    """Return the dimensions with the largest mean inner product of transformed head and tail."""
+    model = require_mobius(run)
     heads, tails = _facts(run, relation)
-    h, t = (points(model, torch.as_tensor(ids)) for ids in (heads, tails))
-    m = matrices(model, model.relations.detach()[relation])
+    h, t = (entity_points(model, torch.as_tensor(ids)) for ids in (heads, tails))
+    m = relation_maps(model, model.relations.detach()[relation])
     if model.pairing == "bilinear":
         t = reflect(t)
     product = (apply(m, h) * t.conj()).real.nan_to_num(0, 0, 0).mean(dim=0)
     return product.topk(min(count, model.dim)).indices.tolist()
 
 
-def _order(z: Points, shape: str) -> npt.NDArray[np.float64]:
-    """Where points stand along their line, or round their circle."""
+def _order(z: ComplexPoints, shape: str) -> npt.NDArray[np.float64]:
+    """Return the positions of points along their line or around their circle."""
     if shape == "circle":
-        centre, _ = fitted_circle(torch.as_tensor(z)[:, None])
-        return np.angle(z - complex(centre[0]))
-    _, direction = fitted_line(torch.as_tensor(z)[:, None])
+        center, _ = fit_circle(torch.as_tensor(z)[:, None])
+        return np.angle(z - complex(center[0]))
+    _, direction = fit_line(torch.as_tensor(z)[:, None])
     return np.real(z * np.conj(complex(direction[0])))
 
 
-def _draw_fit(axes: Axes, z: Points, shape: str) -> None:
+def _draw_fit(axes: Axes, z: ComplexPoints, shape: str) -> None:
     if shape == "circle":
-        centre, radius = fitted_circle(torch.as_tensor(z)[:, None])
-        turn = np.exp(1j * np.linspace(0, 2 * math.pi, 200))
-        line = complex(centre[0]) + float(radius[0]) * turn
+        center, radius = fit_circle(torch.as_tensor(z)[:, None])
+        unit_circle = np.exp(1j * np.linspace(0, 2 * math.pi, 200))
+        line = complex(center[0]) + float(radius[0]) * unit_circle
     elif shape == "line":
-        middle, direction = fitted_line(torch.as_tensor(z)[:, None])
-        reach = np.abs(z - complex(middle[0])).max()
-        line = complex(middle[0]) + np.array([-reach, reach]) * complex(direction[0])
+        mean, direction = fit_line(torch.as_tensor(z)[:, None])
+        reach = np.abs(z - complex(mean[0])).max()
+        line = complex(mean[0]) + np.array([-reach, reach]) * complex(direction[0])
     else:
         return
-    axes.plot(line.real, line.imag, color=INK[1], linewidth=1, zorder=2)
+    axes.plot(line.real, line.imag, color=COLORS[1], linewidth=1, zorder=2)
 
 
-def _short(name: str, most: int = 34) -> str:
-    return name if len(name) <= most else f"…{name[-most:]}"
+def _short(name: str, limit: int = 34) -> str:
+    return name if len(name) <= limit else f"…{name[-limit:]}"

@@ -1,4 +1,4 @@
-"""The Riemann sphere, seen from a little above and to the side, resting on the plane."""
+"""The Riemann sphere on the plane, in an orthographic view from above."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fivestar.analysis.plots.style import FAINT, INK, Points, plain
+from fivestar.analysis.plots.style import COLORS, GRAY, ComplexPoints, hide_axes
 from fivestar.geometry.fixed_points import canonical_form, multiplier, power
 from fivestar.geometry.mobius import apply, to_sphere
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 _AZIMUTH, _ELEVATION = math.radians(-68), math.radians(24)
 _PLANE = 1.3
-# How many lines, and how many points of each.
-_LINES, _SAMPLES = 12, 400
-# Flow lines run from where a fixed point is this near (as a logarithm) to where the other is.
+# Number of flow lines, and of points per line.
+_NUM_LINES, _NUM_SAMPLES = 12, 400
+# Flow lines end at this negative logarithm of the distance to a fixed point.
 _REACH = 5.0
-# Below these a map turns but does not expand, or does neither.
-_STILL = 1e-6
+# Below this expansion (rotation) a map counts as not expanding (rotating).
+_NEGLIGIBLE = 1e-6
 
-Seen = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.float64]
 
 
-def view(positions: Seen) -> tuple[Seen, Seen, Seen]:
-    """Points (…, 3) of space as (right, up, towards us)."""
+def view(positions: Positions) -> tuple[Positions, Positions, Positions]:
+    """Return the coordinates (right, up, toward the viewer) of points (…, 3)."""
     east = np.array([-math.sin(_AZIMUTH), math.cos(_AZIMUTH), 0])
     ahead = np.array(
         [
@@ -43,15 +43,15 @@ def view(positions: Seen) -> tuple[Seen, Seen, Seen]:
 
 
 def draw_sphere(axes: Axes) -> None:
-    """The plane, and the sphere above it with its equator and its poles 0 and ∞."""
-    plain(axes)
+    """Draw the plane, and the sphere above it with its equator and its poles 0 and ∞."""
+    hide_axes(axes)
     ends = np.linspace(-_PLANE, _PLANE, 9)
     floor = np.full_like(ends, -1)
-    for at in ends:
-        fixed = np.full_like(ends, at)
+    for position in ends:
+        fixed = np.full_like(ends, position)
         for x, y in ((ends, fixed), (fixed, ends)):
             right, up, _ = view(np.stack([x, y, floor], axis=-1))
-            axes.plot(right, up, color=FAINT, linewidth=0.4, zorder=0)
+            axes.plot(right, up, color=GRAY, linewidth=0.4, zorder=0)
     angle = np.linspace(0, 2 * math.pi, 200)
     axes.fill(np.cos(angle), np.sin(angle), color="white", alpha=0.82, zorder=1)
     axes.plot(np.cos(angle), np.sin(angle), color="#555555", linewidth=0.8, zorder=4)
@@ -71,61 +71,64 @@ def draw_sphere(axes: Axes) -> None:
         )
 
 
-def draw_curve(axes: Axes, positions: Seen, **how: object) -> None:
-    """A curve (n, 3) on the sphere: what lies behind is faint."""
+def draw_curve(axes: Axes, positions: Positions, **style: object) -> None:
+    """Draw a curve (n, 3) on the sphere; the part behind is faint."""
     right, up, near = view(positions)
-    for where, faintness, order in ((near < 0, 0.25, 2), (near >= 0, 1.0, 3)):
-        shown_x, shown_y = np.where(where, right, np.nan), np.where(where, up, np.nan)
-        axes.plot(shown_x, shown_y, alpha=faintness, zorder=order, **how)  # type: ignore[arg-type]
+    for mask, alpha, order in ((near < 0, 0.25, 2), (near >= 0, 1.0, 3)):
+        x, y = np.where(mask, right, np.nan), np.where(mask, up, np.nan)
+        axes.plot(x, y, alpha=alpha, zorder=order, **style)  # type: ignore[arg-type]
 
 
-def draw_flow(axes: Axes, m: Tensor, color: str = INK[0]) -> None:
-    """The flow lines of a map on the sphere, with arrows on those in front."""
+def draw_flow(axes: Axes, m: Tensor, color: str = COLORS[0]) -> None:
+    """Draw the flow lines of a map on the sphere, with arrows in front."""
     for line in flow_lines(m):
         positions = to_sphere(line).numpy()
         draw_curve(axes, positions, color=color, linewidth=0.8)
-        _arrow(axes, positions, color)
+        _draw_arrow(axes, positions, color)
 
 
-def draw_points(axes: Axes, z: Points, **how: object) -> None:
-    """Points of the plane on the sphere; those behind are faint."""
+def draw_points(axes: Axes, z: ComplexPoints, **style: object) -> None:
+    """Draw points of the plane on the sphere; those behind are faint."""
     right, up, near = view(to_sphere(torch.as_tensor(z)).numpy())
-    for where, faintness in ((near < 0, 0.35), (near >= 0, 1.0)):
-        axes.scatter(right[where], up[where], alpha=faintness, zorder=5, **how)  # type: ignore[arg-type]
+    for mask, alpha in ((near < 0, 0.35), (near >= 0, 1.0)):
+        axes.scatter(right[mask], up[mask], alpha=alpha, zorder=5, **style)  # type: ignore[arg-type]
 
 
 def flow_lines(m: Tensor) -> list[Tensor]:
-    """Lines along which the powers of a map move points: circles, arcs or spirals."""
+    """Return the orbits of points under the powers of a map: circles, arcs or spirals."""
     form, conjugator = canonical_form(m)
     k = multiplier(m)
     expansion, rotation = float(k.abs().log()), float(k.angle().abs())
-    ends = torch.linspace(-_REACH, _REACH, _SAMPLES, dtype=torch.float64)
+    ends = torch.linspace(-_REACH, _REACH, _NUM_SAMPLES, dtype=torch.float64)
     if abs(form[0, 1]) > 0:  # parabolic: z ↦ z + 1
-        begin, times = 1j * _spaced(2.0, _LINES).sinh(), ends.sinh()
-    elif expansion < _STILL:  # elliptic: circles, once round
-        begin, times = _spaced(2.4, _LINES - 3).exp() + 0j, (ends / _REACH) * math.pi / rotation
-    else:  # arcs from end to end; of spirals, which are longer, half as many
-        count = _LINES if rotation < _STILL else _LINES // 2
-        begin = torch.exp(2j * math.pi / count * torch.arange(count, dtype=torch.float64))
+        starts, times = 1j * _spaced(2.0, _NUM_LINES).sinh(), ends.sinh()
+    elif expansion < _NEGLIGIBLE:  # elliptic: full circles
+        starts, times = (
+            _spaced(2.4, _NUM_LINES - 3).exp() + 0j,
+            (ends / _REACH) * math.pi / rotation,
+        )
+    else:  # arcs between the fixed points, or half as many spirals, which are longer
+        count = _NUM_LINES if rotation < _NEGLIGIBLE else _NUM_LINES // 2
+        starts = torch.exp(2j * math.pi / count * torch.arange(count, dtype=torch.float64))
         times = ends / expansion
-    return list(apply(power(m, times), apply(conjugator, begin)[:, None]))
+    return list(apply(power(m, times), apply(conjugator, starts)[:, None]))
 
 
 def _spaced(end: float, count: int) -> Tensor:
     return torch.linspace(-end, end, count, dtype=torch.float64)
 
 
-def _arrow(axes: Axes, positions: Seen, color: str) -> None:
-    """An arrowhead in the middle of the longest part in front."""
+def _draw_arrow(axes: Axes, positions: Positions, color: str) -> None:
+    """Draw an arrowhead in the middle of the part in front."""
     right, up, near = view(positions)
     length = np.hypot(np.diff(right), np.diff(up)) * (near[1:] > 0.15)
     if length.sum() < 0.4:
         return
-    at = int(np.searchsorted(np.cumsum(length), length.sum() / 2))
-    start = max(at - 1, 0)
+    middle = int(np.searchsorted(np.cumsum(length), length.sum() / 2))
+    start = max(middle - 1, 0)
     axes.annotate(
         "",
-        (right[at + 1], up[at + 1]),
+        (right[middle + 1], up[middle + 1]),
         (right[start], up[start]),
         zorder=3,
         arrowprops={"arrowstyle": "-|>", "color": color, "lw": 0.6, "mutation_scale": 7},

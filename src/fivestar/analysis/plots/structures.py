@@ -1,4 +1,4 @@
-"""Pictures of small structures: ranks of their facts, and where models put their nodes."""
+"""Plots of small structures: ranks of their facts, and embeddings of their nodes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fivestar.analysis.plots.style import INK, Points, frame, panels, plain, styled
-from fivestar.analysis.relations import mobius_of, points
+from fivestar.analysis.plots.style import COLORS, ComplexPoints, hide_axes, panels, set_view, styled
+from fivestar.analysis.relations import entity_points, require_mobius
 from fivestar.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# By relation: inside the first structure, between both, inside the second.
-_COLOURS = (INK[0], "#999999", INK[1])
+# By relation: within the first structure, between both, within the second.
+_RELATION_COLORS = (COLORS[0], "#999999", COLORS[1])
 _STYLES = ("-", ":", "-")
 
 
@@ -28,30 +28,34 @@ def rank_maps(
     triples: Mapping[str, Sequence[str]],
     ranks: Mapping[str, Mapping[str, npt.NDArray[np.float64]]],
     marked: Sequence[str],
-    most: int,
+    max_rank: int,
 ) -> Figure:
-    """The left and right ranks of triples by models, as numbers and shades; some are framed.
+    """Plot the left and right ranks of triples by several models as heat maps.
 
-    One panel for each key of `triples` (its rows) and `ranks` (by model: triples × left and right).
+    Args:
+        triples: the names of triples (rows) by title of a panel.
+        ranks: by title and name of a model, the ranks (triples, 2).
+        marked: the names of triples to frame.
+        max_rank: the number of candidates.
     """
     rows = max(len(names) for names in triples.values())
     figure, axes = panels(1, len(triples), 4.6, 0.19 * rows + 1.2)
-    shades: Any = None
-    for place, (title, names) in zip(axes[0], triples.items(), strict=True):
+    image: Any = None
+    for panel, (title, names) in zip(axes[0], triples.items(), strict=True):
         values = np.concatenate(list(ranks[title].values()), axis=1)
-        shades = place.imshow(values, cmap="viridis", vmin=1, vmax=most, aspect="auto")
+        image = panel.imshow(values, cmap="viridis", vmin=1, vmax=max_rank, aspect="auto")
         for (row, column), value in np.ndenumerate(values):
-            color = "white" if value < most * 0.6 else "black"
+            color = "white" if value < max_rank * 0.6 else "black"
             text = f"{value:g}"
-            place.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
-        place.set_yticks(range(len(names)), names, fontsize=6)
-        for tick, name in zip(place.get_yticklabels(), names, strict=True):
+            panel.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
+        panel.set_yticks(range(len(names)), names, fontsize=6)
+        for tick, name in zip(panel.get_yticklabels(), names, strict=True):
             tick.set_fontweight("bold" if name in marked else "normal")
         models = list(ranks[title])
-        place.set_xticks(
+        panel.set_xticks(
             range(2 * len(models)), [side for _ in models for side in ("left", "right")], fontsize=6
         )
-        above = place.secondary_xaxis("top")
+        above = panel.secondary_xaxis("top")
         above.set_xticks(
             [2 * n + 0.5 for n in range(len(models))],
             [m.replace(" ", "\n") for m in models],
@@ -59,54 +63,55 @@ def rank_maps(
         )
         above.tick_params(length=0)
         for n in range(1, len(models)):
-            place.axvline(2 * n - 0.5, color="white", linewidth=2)
+            panel.axvline(2 * n - 0.5, color="white", linewidth=2)
         for row, name in enumerate(names):
             if name in marked:
-                _framed(place, row, 2 * len(models))
-        place.set_title(title)
-    ticks = [1, *range(5, most + 1, 5)]
-    label = f"rank (1 is the best of {most})"
-    figure.colorbar(shades, ax=axes, shrink=0.6, ticks=ticks, label=label)
+                _draw_frame(panel, row, 2 * len(models))
+        panel.set_title(title)
+    ticks = [1, *range(5, max_rank + 1, 5)]
+    label = f"rank (1 is the best of {max_rank})"
+    figure.colorbar(image, ax=axes, shrink=0.6, ticks=ticks, label=label)
     return figure
 
 
 @styled
 def structures(runs: Mapping[str, Run]) -> Figure:
-    """Two structures side by side as drawn, and as a 5★E of dimension 1 has embedded them.
+    """Plot pairs of structures as drawings (top) and as embedded by a 5★E with d=1 (bottom).
 
-    The keys are as `path beside loop`; nodes h come first, then as many nodes t.
+    Args:
+        runs: runs by name, as "path beside loop"; nodes h come first, then as many nodes t.
     """
     figure, axes = panels(2, len(runs), 2.6, 2.6)
     for (above, below), (name, run) in zip(axes.T, runs.items(), strict=True):
         heads, tails = name.split(" beside ")
-        drawn = _drawn(heads, tails, len(run.graph.entities) // 2)
-        _draw(above, run, drawn)
-        plain(above)
+        layout = _layout(heads, tails, len(run.graph.entities) // 2)
+        _draw(above, run, layout)
+        hide_axes(above)
         above.set_xlim(-2.1, 2.1)
         above.set_ylim(-1.3, 1.3)
         above.set_title(name)
-        z = points(mobius_of(run), torch.arange(len(run.graph.entities)))[:, 0].numpy()
+        z = entity_points(require_mobius(run), torch.arange(len(run.graph.entities)))[:, 0].numpy()
         _draw(below, run, z)
-        frame(below, [z], spread=0)
+        set_view(below, [z], spread=0)
     return figure
 
 
-def _drawn(heads: str, tails: str, nodes: int) -> Points:
-    """Places of nodes: a loop as a circle, a path as a line; tails on the right."""
-    turn = np.exp(2j * math.pi * np.arange(nodes) / nodes) * 0.75
-    rise = 1j * np.linspace(1, -1, nodes)
-    # As the nodes of a path that goes down, those of a loop begin at the top.
-    shapes = {"path": rise, "loop": 1j * np.conj(turn)}
+def _layout(heads: str, tails: str, nodes: int) -> ComplexPoints:
+    """Return positions of nodes: a loop is a circle, a path a line; tails on the right."""
+    circle = np.exp(2j * math.pi * np.arange(nodes) / nodes) * 0.75
+    line = 1j * np.linspace(1, -1, nodes)
+    # Both begin at the top.
+    shapes = {"path": line, "loop": 1j * np.conj(circle)}
     return np.concatenate([shapes[heads] - 1.1, shapes[tails] + 1.1])
 
 
-def _draw(axes: Axes, run: Run, z: Points) -> None:
+def _draw(axes: Axes, run: Run, z: ComplexPoints) -> None:
     train, nodes = run.graph.train, len(z) // 2
     facts = zip(train.heads.tolist(), train.relations.tolist(), train.tails.tolist(), strict=True)
     for head, relation, tail in facts:
         arrow = {
             "arrowstyle": "-|>",
-            "color": _COLOURS[relation],
+            "color": _RELATION_COLORS[relation],
             "linestyle": _STYLES[relation],
             "lw": 0.8,
             "shrinkA": 5,
@@ -115,13 +120,13 @@ def _draw(axes: Axes, run: Run, z: Points) -> None:
         }
         start, end = ((z[n].real, z[n].imag) for n in (head, tail))
         axes.annotate("", end, start, arrowprops=arrow, zorder=1)
-    for side, mark, color in ((z[:nodes], "o", INK[0]), (z[nodes:], "s", INK[1])):
-        axes.scatter(side.real, side.imag, marker=mark, s=60, color=color, zorder=2)
-        for number, each in enumerate(side):
+    for side, marker, color in ((z[:nodes], "o", COLORS[0]), (z[nodes:], "s", COLORS[1])):
+        axes.scatter(side.real, side.imag, marker=marker, s=60, color=color, zorder=2)
+        for index, node in enumerate(side):
             axes.text(
-                each.real,
-                each.imag,
-                str(number + 1),
+                node.real,
+                node.imag,
+                str(index + 1),
                 color="white",
                 fontsize=6,
                 ha="center",
@@ -130,7 +135,7 @@ def _draw(axes: Axes, run: Run, z: Points) -> None:
             )
 
 
-def _framed(axes: Axes, row: int, columns: int) -> None:
+def _draw_frame(axes: Axes, row: int, columns: int) -> None:
     corners = [(-0.5, row - 0.5), (columns - 0.5, row - 0.5), (columns - 0.5, row + 0.5)]
     corners += [(-0.5, row + 0.5), (-0.5, row - 0.5)]
-    axes.plot(*zip(*corners, strict=True), color=INK[1], linewidth=2, clip_on=False)
+    axes.plot(*zip(*corners, strict=True), color=COLORS[1], linewidth=2, clip_on=False)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
 
-from fivestar.analysis.relations import mobius_of
+from fivestar.analysis.relations import require_mobius
 from fivestar.errors import SettingsError
 from fivestar.server import bodies
 from fivestar.server.bodies import ANY_NUMBER, LONGEST_IN_ADDRESS
@@ -111,7 +111,7 @@ async def explain(
 async def geometry(service: Served, run: OfRun, relation: Name) -> Json:
     """What a relation does in every dimension; 409 if its model has no Möbius maps."""
     try:
-        mobius_of(run.run)
+        require_mobius(run.run)
     except SettingsError as error:
         raise Problem(409, str(error), "no-geometry") from error
     return {"run": run.name, **await service.slow.do(run.geometry, relation)}
