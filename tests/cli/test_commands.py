@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,19 +32,54 @@ def leaves(command, path=("fivestar",)):
 COMMANDS = dict(leaves(typer.main.get_command(app)))
 
 
+# The options for reading a graph are listed once, under the first command that has them.
+READING_COMMAND, READING_PANEL = "fivestar graph info", "Advanced: reading SOURCE"
+
+
+def option_table(call):
+    """Return the table of a command's arguments and options, from their help texts."""
+    command = COMMANDS[call]
+    rows, reading = [], []
+    for parameter in command.get_params(typer.Context(command)):
+        if parameter.name == "help":
+            continue
+        assert parameter.help, f"{call} {parameter.name} has no help"
+        is_option = parameter.opts[0].startswith("--")
+        names = (
+            [*parameter.opts, *parameter.secondary_opts] if is_option else [parameter.name.upper()]
+        )
+        shown = " ".join(f"`{name}`" for name in names)
+        if getattr(parameter, "rich_help_panel", None) == READING_PANEL and call != READING_COMMAND:
+            reading.append(shown)
+            continue
+        default = ""
+        if parameter.show_default and parameter.default not in (None, False, ()):
+            default = f" (default: {parameter.default})"
+        rows.append((shown, parameter.help + default))
+    if reading:
+        rows.append((" ".join(reading), f"As for `{READING_COMMAND}`."))
+    cells = (f"| {shown} | {text.replace('|', chr(92) + '|')} |" for shown, text in rows)
+    return "\n".join(["| argument or option | meaning |", "|---|---|", *cells])
+
+
 @pytest.mark.parametrize("call", COMMANDS)
 def test_every_command_is_documented(call):
     command = COMMANDS[call]
     assert command.help
     assert command.epilog.startswith(f"Example: {call}")
     text = DOCS.read_text()
-    section = text.split(f"## {call}\n")[1].split("\n## ")[0]
-    for parameter in command.get_params(typer.Context(command)):
-        if parameter.name == "help":
-            continue
-        assert parameter.help, f"{call} {parameter.name} has no help"
-        shown = parameter.opts[0] if parameter.opts[0].startswith("--") else parameter.name.upper()
-        assert f"`{shown}" in section, f"{call} {shown} is not in {DOCS.name}"
+    section = re.search(rf"\n##+ {call}\n(.*?)(?=\n##+ fivestar|\Z)", text, re.DOTALL)[1]
+    table = re.search(r"\| argument or option \| meaning \|\n(?:\|.*\n?)+", section)
+    written = table[0].rstrip("\n") if table else ""
+    if os.environ.get("UPDATE_DOCS") and written != option_table(call):
+        new = (
+            section.replace(written, option_table(call))
+            if table
+            else f"{section}\n{option_table(call)}\n"
+        )
+        DOCS.write_text(text.replace(section, new, 1))
+        return
+    assert written == option_table(call), "run the test with UPDATE_DOCS=1"
     assert run(*call.split()[1:], "--help").exit_code == 0
 
 
