@@ -191,7 +191,7 @@ def test_commands(folder, tmp_path):
         assert out.read_bytes().startswith(b"\x89PNG")
 
     two = ("--relation", "capital_of", "--relation", "has_capital")
-    plot("kinds")
+    plot("classes")
     plot("grid", folder, *two, "--dimension", 1)
     plot("flow", folder, *two, "--dimension", 1, "--dimension", 2)
     plot("epochs", folder, "--relation", "capital_of", "--dimension", 1)

@@ -120,7 +120,7 @@ def test_the_kinds():
 
 def test_commands(tmp_path):
     invoke = CliRunner().invoke
-    for name in ("table-transformations", "table-moebius"):
+    for name in ("table-transformations", "table-mobius"):
         shown = invoke(app, ["reproduce", name])
         assert shown.exit_code == 0, shown.output
         markdown = invoke(app, ["reproduce", name, "--markdown"])

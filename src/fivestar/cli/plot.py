@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Plot maps, grids, flows, shapes and entities. (Entity types: fivestar cluster --out)",
-    epilog="Example: fivestar plot kinds --out kinds.png",
+    epilog="Example: fivestar plot classes --out classes.png",
     no_args_is_help=True,
 )
 
@@ -40,8 +40,8 @@ Dimensions = Annotated[
 ]
 
 
-@app.command("kinds", epilog="Example: fivestar plot kinds --out kinds.png")
-def kinds(*, out: Out) -> None:
+@app.command("classes", epilog="Example: fivestar plot classes --out classes.png")
+def classes(*, out: Out) -> None:
     """Plot the five classes of Möbius maps on the Riemann sphere and in the plane."""
     _draw(out, "maps", "mobius_classes")
 

@@ -29,7 +29,7 @@ app = typer.Typer(
 # What is not a table of results, and how long it takes on two cores.
 _SMALL = {
     "table-transformations": "transformations that each model can express: seconds",
-    "table-moebius": "classes of Möbius maps: seconds",
+    "table-mobius": "classes of Möbius maps: seconds",
     "path-beside-loop": "five models on a path beside a loop: a minute",
     "structures": "paths and loops embedded into the plane: a minute",
     "compare": "paired comparison of two models by the recorded ranks: seconds",
@@ -131,8 +131,8 @@ def table_transformations(*, markdown: Markdown = False) -> None:
     _print(table(), markdown=markdown)
 
 
-@app.command("table-moebius", epilog="Example: fivestar reproduce table-moebius --markdown")
-def table_moebius(*, markdown: Markdown = False) -> None:
+@app.command("table-mobius", epilog="Example: fivestar reproduce table-mobius --markdown")
+def table_mobius(*, markdown: Markdown = False) -> None:
     """Show the classes of Möbius maps, their conditions and canonical forms."""
     from fivestar.experiments.moebius_kinds import table  # noqa: PLC0415  (slow to import)
 
