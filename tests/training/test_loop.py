@@ -28,7 +28,7 @@ from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
     "model": {"dim": 6},
-    "training": {"epochs": 4, "batch_size": 40, "evaluate_every": 2, "decay": "none", "threads": 2},
+    "training": {"epochs": 4, "batch_size": 40, "evaluate_every": 2, "decay": "none", "threads": 1},
 }
 
 
