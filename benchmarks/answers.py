@@ -20,20 +20,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import fivestar
 from fivestar.models.similarity import TILE
-from fivestar.prediction.completion import NOTHING, Completer, Goal
+from fivestar.prediction.completion import NO_TRIPLES, Completer, Goal
 from fivestar.prediction.completion_file import complete
-from fivestar.prediction.explanation import Explainer
-from fivestar.prediction.predictor import Predictor
-from fivestar.runs.run import load_run
 
 ROWS = 512
 
 
 @torch.no_grad()
-def bare_products(predictor: Predictor, relation: int) -> None:
+def bare_products(trained: fivestar.TrainedModel, relation: int) -> None:
     """The scores of both questions of every entity, and nothing else."""
-    model, count = predictor.model, len(predictor.graph.relations)
+    model, count = trained.model, len(trained.graph.relations)
     table = model.candidates().detach()
     for each in (relation, relation + count):
         for first in range(0, len(table), ROWS):
@@ -50,9 +48,9 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def questions(folder: Path, predictor: Predictor, rng: np.random.Generator) -> None:
+def questions(folder: Path, trained: fivestar.TrainedModel, rng: np.random.Generator) -> None:
     """Times of single questions and explanations."""
-    graph = predictor.graph
+    graph = trained.graph
     some = graph.test.array[rng.permutation(len(graph.test))[:100]]
     named = [
         (graph.entities.name_of(h), graph.relations.name_of(r), graph.entities.name_of(t))
@@ -64,13 +62,12 @@ def questions(folder: Path, predictor: Predictor, rng: np.random.Generator) -> N
     cold = [
         seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(5)
     ]
-    predictor.ask([("_", named[0][1], named[0][2])])
-    warm = [seconds(lambda q=(h, r, "_"): predictor.ask([q])) for h, r, _ in named]
+    trained.predict([("_", named[0][1], named[0][2])])
+    warm = [seconds(lambda q=(h, r, "_"): trained.predict([q])) for h, r, _ in named]
     print(f"ask, cold (process and all): median {statistics.median(cold):.2f} s of 5")
     print(f"ask, warm: median {1e3 * statistics.median(warm):.1f} ms of {len(warm)}")
-    explainer = Explainer(predictor.run)
-    first = seconds(lambda: explainer.explain(*named[0]))
-    times = [seconds(lambda q=q: explainer.explain(*q)) for q in named[:20]]
+    first = seconds(lambda: trained.explain(*named[0]))
+    times = [seconds(lambda q=q: trained.explain(*q)) for q in named[:20]]
     print(
         f"explain: first {first:.2f} s, then median {statistics.median(times):.2f} s, "
         f"at most {max(times):.2f} s of {len(times)}"
@@ -84,23 +81,25 @@ def main() -> None:
     parser.add_argument("--relations", type=int, default=3, help="compared with bare products")
     parser.add_argument("--all", action="store_true", help="complete the whole graph as well")
     given = parser.parse_args()
-    predictor = Predictor(load_run(given.run))
-    graph = predictor.graph
-    print(f"{graph}, d={predictor.run.settings.model.dim}")
-    questions(given.run, predictor, np.random.default_rng(0))
+    trained = fivestar.load(given.run)
+    graph = trained.graph
+    print(f"{graph}, d={trained.settings.model.dim}")
+    questions(given.run, trained, np.random.default_rng(0))
     goal = Goal(top=1000, slots="all")
-    completer = Completer(predictor, goal)
+    completer = Completer(trained, goal)
     ours, bare = [], []
     for number in range(min(given.relations, len(graph.relations))):
-        bare.append(seconds(lambda n=number: bare_products(predictor, n)))
-        ours.append(seconds(lambda n=number: completer.relation(n, NOTHING, lambda _: None)))
+        bare.append(seconds(lambda n=number: bare_products(trained, n)))
+        ours.append(
+            seconds(lambda n=number: completer.complete_relation(n, NO_TRIPLES, lambda _: None))
+        )
         print(f"relation {number}: {ours[-1]:.1f} s, bare products {bare[-1]:.1f} s", flush=True)
     ratio = statistics.median(o / b for o, b in zip(ours, bare, strict=True))
     print(f"completion: median {ratio:.2f} × its bare products")
     if given.all:
         for slots in ("all", "seen"):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            took = seconds(lambda s=slots: complete(predictor, Goal(top=1000, slots=s)))
+            took = seconds(lambda s=slots: complete(trained, Goal(top=1000, slots=s)))
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             bound = statistics.median(bare) * len(graph.relations)
             print(

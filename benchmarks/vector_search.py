@@ -27,7 +27,7 @@ Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
 Search = Callable[[int], Ids]
 
 
-def questions(run: fivestar.Run, count: int) -> tuple[Ids, Ids]:
+def questions(run: fivestar.TrainedModel, count: int) -> tuple[Ids, Ids]:
     """Heads and relations of distinct questions of test (or else train), drawn by a fixed seed."""
     triples = run.graph.test if len(run.graph.test) else run.graph.train
     asked = [np.stack([triples.heads, triples.relations], axis=1)]
@@ -70,7 +70,7 @@ def build_times(vectors: Vectors, rounds: int) -> dict[str, float]:
 
 
 def searches(
-    run: fivestar.Run, heads: Ids, relations: Ids, nprobes: list[int]
+    run: fivestar.TrainedModel, heads: Ids, relations: Ids, nprobes: list[int]
 ) -> dict[str, Search]:
     """Each way of answering question i, making the query included."""
     vectors = fivestar.candidate_vectors(run)
@@ -96,7 +96,7 @@ def searches(
     }
 
 
-def compare(run: fivestar.Run, count: int, nprobes: list[int], rounds: int) -> None:
+def compare(run: fivestar.TrainedModel, count: int, nprobes: list[int], rounds: int) -> None:
     """Ask all ways in turns and print a table."""
     heads, relations = questions(run, count)
     ways = searches(run, heads, relations, nprobes)

@@ -28,7 +28,9 @@ SOURCES = {
 }
 
 
-def trained(graph: fivestar.KnowledgeGraph, source: str, *, reciprocals: bool) -> fivestar.Run:
+def trained(
+    graph: fivestar.KnowledgeGraph, source: str, *, reciprocals: bool
+) -> fivestar.TrainedModel:
     """A run of a few epochs."""
     training = {
         "objective": "softmax",
@@ -65,7 +67,7 @@ def main() -> None:
     for source in SOURCES:
         for reciprocals in (True, False):
             before = trained(graph, source, reciprocals=reciprocals)
-            after = fivestar.to_fivestar(before)
+            after = before.to_fivestar()
             scale, shift = after.metrics["score_scale"], after.metrics["score_shift"]
             worst = largest_difference(before.model, after.model, scale, shift)
             figures = []

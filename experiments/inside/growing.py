@@ -35,7 +35,7 @@ def without(graph: fivestar.KnowledgeGraph, new: set[str]) -> fivestar.Knowledge
     return fivestar.read_graph(splits)
 
 
-def figures(run: fivestar.Run, new: set[str]) -> dict[str, Any]:
+def figures(run: fivestar.TrainedModel, new: set[str]) -> dict[str, Any]:
     """The curve, and the MRR of old and new triples."""
     graph = run.graph
     numbers = graph.entities.ids_of(sorted(new))
@@ -75,7 +75,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first"
         before = fivestar.train(without(graph, new), settings(arguments.epochs), first)
-        on = fivestar.train(graph, settings(arguments.epochs // 2), source=first)
+        on = fivestar.train(graph, settings(arguments.epochs // 2), warm_start=first)
     anew = fivestar.train(graph, settings(arguments.epochs))
     found = {
         "settings": vars(arguments),

@@ -43,7 +43,7 @@ def train(arguments: argparse.Namespace, model: dict[str, Any], minutes: float, 
     return fivestar.train(fivestar.read_graph(arguments.graph), settings, **more)
 
 
-def curve(run: fivestar.Run, before: float = 0.0) -> list[tuple[float, float]]:
+def curve(run: fivestar.TrainedModel, before: float = 0.0) -> list[tuple[float, float]]:
     """(minutes, validation MRR)."""
     return [
         (round(before + line["seconds"] / 60, 2), round(line["valid_mrr"], 4))
@@ -65,10 +65,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / "complex", Path(folder) / "fivestar"
         begun = train(arguments, ARMS["ComplEx"], arguments.share * arguments.minutes, out=first)
-        fivestar.to_fivestar(fivestar.load(first)).save(second)
+        fivestar.load(first).to_fivestar().save(second)
         spent = begun.metrics["seconds"] / 60
         for lr in (0.1, 0.03):
-            further = train(arguments, FIVESTAR, arguments.minutes - spent, lr=lr, source=second)
+            further = train(
+                arguments, FIVESTAR, arguments.minutes - spent, lr=lr, warm_start=second
+            )
             found[f"ComplEx → 5★E, lr {lr}"] = curve(begun) + curve(further, spent)
     whole = {"settings": vars(arguments), "provenance": provenance(), "curves": found}
     OUT.write_text(json.dumps(whole, ensure_ascii=False, indent=1))

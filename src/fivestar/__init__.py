@@ -25,16 +25,9 @@ if TYPE_CHECKING:
     from fivestar.models.base import Model
     from fivestar.models.registry import register_model
     from fivestar.models.similarity import AutogradSimilarity, InnerProduct
-    from fivestar.prediction.trained_model import (
-        TrainedModel,
-        from_pykeen,
-        load,
-        resume,
-        to_fivestar,
-        train,
-    )
+    from fivestar.prediction.train import evaluate, resume, search, train
+    from fivestar.prediction.trained_model import TrainedModel, from_pykeen, load
     from fivestar.prediction.vectors import candidate_vectors, query_vectors
-    from fivestar.runs.run import Run
     from fivestar.runs.settings import Settings, make_settings
 
 _HOME = {
@@ -57,12 +50,12 @@ _HOME = {
     "TrainedModel": "fivestar.prediction.trained_model",
     "from_pykeen": "fivestar.prediction.trained_model",
     "load": "fivestar.prediction.trained_model",
-    "resume": "fivestar.prediction.trained_model",
-    "to_fivestar": "fivestar.prediction.trained_model",
-    "train": "fivestar.prediction.trained_model",
+    "evaluate": "fivestar.prediction.train",
+    "resume": "fivestar.prediction.train",
+    "search": "fivestar.prediction.train",
+    "train": "fivestar.prediction.train",
     "candidate_vectors": "fivestar.prediction.vectors",
     "query_vectors": "fivestar.prediction.vectors",
-    "Run": "fivestar.runs.run",
     "Settings": "fivestar.runs.settings",
     "make_settings": "fivestar.runs.settings",
 }
@@ -74,7 +67,6 @@ __all__ = [
     "InnerProduct",
     "KnowledgeGraph",
     "Model",
-    "Run",
     "Settings",
     "TrainedModel",
     "Triples",
@@ -82,6 +74,7 @@ __all__ = [
     "__version__",
     "candidate_vectors",
     "convert_graph",
+    "evaluate",
     "from_pykeen",
     "load",
     "load_graph",
@@ -92,8 +85,8 @@ __all__ = [
     "register_model",
     "resume",
     "save_graph",
+    "search",
     "split_graph",
-    "to_fivestar",
     "train",
     "write_graph",
 ]

@@ -153,7 +153,7 @@ def test_evaluate_ranks_another_graph_by_name(trained, tmp_path):
     (tmp_path / "more.tsv").write_text("Paris\tin_country\tFrance\nAtlantis\tin_country\tFrance\n")
     result = run("evaluate", trained, "--graph", tmp_path / "more.tsv", "--split", "train")
     assert "1 of 2 train triples" in result.stderr
-    assert "names that the run does not know" in result.stderr.replace("\n", " ")
+    assert "names that are not in the model" in result.stderr.replace("\n", " ")
     assert "both sides" in result.stdout
     missing = run("evaluate", trained, "--graph", tmp_path / "more.tsv")
     assert "there are no test triples" in str(missing.exception)

@@ -106,7 +106,7 @@ def test_training_stores_it_and_it_comes_back(run, tmp_path):
     again = fivestar.load(tmp_path / "run")
     stored = Calibration.from_json(again.metrics["calibration"])
     assert stored == calibrate(run.model, run.graph)
-    assert again.predictor.calibration == stored
+    assert again.calibration == stored
 
 
 @pytest.mark.parametrize("method", [_isotonic, _platt])

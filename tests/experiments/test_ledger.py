@@ -11,7 +11,6 @@ import pytest
 from tests.experiments.entries import entry
 from tests.graphs import people_graph
 
-import fivestar
 from fivestar.errors import DamagedLedger, SettingsError
 from fivestar.experiments import ledger as ledgers
 from fivestar.experiments.kept_ranks import load_ranks
@@ -25,6 +24,7 @@ from fivestar.experiments.ledger import (
 from fivestar.models.options import options_of
 from fivestar.models.registry import MODELS
 from fivestar.runs.learned import NOT_LEARNED
+from fivestar.runs.run import Run
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings
 from fivestar.training.loop import train
 
@@ -217,15 +217,13 @@ def test_test_is_ranked_once_for_settings_and_seed(run, tmp_path, monkeypatch):
     assert record(run, path, "another test") == (first, False)
     other_threads = make_settings({**QUICK, "training": {**QUICK["training"], "memory": "1GiB"}})
     other_threads = other_threads.for_graph(run.graph)
-    again = fivestar.Run(run.graph, other_threads, run.model, run.metrics)
+    again = Run(run.graph, other_threads, run.model, run.metrics)
     assert record(again, path, "again") == (first, False)
     assert len(looks) == 1
     other_seed = make_settings({**QUICK, "training": {**QUICK["training"], "seed": 1}}).for_graph(
         run.graph
     )
-    second, is_new = record(
-        fivestar.Run(run.graph, other_seed, run.model, run.metrics), path, "seed 1"
-    )
+    second, is_new = record(Run(run.graph, other_seed, run.model, run.metrics), path, "seed 1")
     assert is_new
     assert len(looks) == 2
     assert read_ledger(path) == [first, second]
@@ -259,7 +257,7 @@ print(record(load_run(sys.argv[1]), Path(sys.argv[2]), "both")[1])
 def test_a_run_that_began_with_another_one_is_refused(run, tmp_path):
     metrics = {**run.metrics, "started_from": {}}
     with pytest.raises(SettingsError, match="began from nothing"):
-        record(fivestar.Run(run.graph, run.settings, run.model, metrics), tmp_path / "l", "x")
+        record(Run(run.graph, run.settings, run.model, metrics), tmp_path / "l", "x")
 
 
 def test_an_entry_says_what_it_is_of():

@@ -16,25 +16,28 @@ from fivestar.graph.triples import Triples
 from fivestar.models import scoring
 from fivestar.prediction import completion, completion_file
 from fivestar.prediction.completion import Completer, Goal
-from fivestar.prediction.completion_file import complete, complete_into
-from fivestar.prediction.predictor import Predictor
-from fivestar.prediction.statements import CONFIDENCE, iri
+from fivestar.prediction.completion_file import (
+    CONFIDENCE,
+    Completion,
+    complete,
+    complete_to_file,
+    iri,
+)
 
-SETTINGS = {
-    "model": {"dim": 6},
-    "training": {"epochs": 25, "evaluate-every": 0, "reg_weight": 0.01},
-}
+# Full learning rate everywhere, so that some calibrated probabilities are well above 3 %.
+MODEL = {"dim": 6, "off-diagonal-lr": 1.0}
+SETTINGS = {"model": MODEL, "training": {"epochs": 25, "evaluate-every": 0, "reg_weight": 0.01}}
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["reciprocals", "plain"])
-def predictor(request):
+def model(request):
     training = SETTINGS["training"] | {"reciprocals": request.param}
-    return Predictor(fivestar.train(people_graph(0.2, 0.1), SETTINGS | {"training": training}))
+    return fivestar.train(people_graph(0.2, 0.1), SETTINGS | {"training": training})
 
 
-def everything(predictor):
+def everything(trained):
     """The probability of every new triple, by scoring all of them."""
-    graph, model = predictor.graph, predictor.model
+    graph, model = trained.graph, trained.model
     n, count = len(graph.entities), len(graph.relations)
     found = {}
     for relation in range(count):
@@ -45,7 +48,7 @@ def everything(predictor):
         else:
             heads = model.score_heads(relation, every)
         shares = torch.log_softmax(tails, 1).numpy(), torch.log_softmax(heads, 1).numpy().T
-        likely = sum(predictor.calibration(share) for share in shares) / 2
+        likely = sum(trained.calibration(share) for share in shares) / 2
         # What neither question gives a hundredth of is never looked at.
         seen = np.maximum(*shares) >= np.log(0.01)
         for head, tail in zip(*np.nonzero(seen), strict=True):
@@ -55,12 +58,12 @@ def everything(predictor):
 
 
 @pytest.mark.parametrize("goal", [Goal(top=25, slots="all"), Goal(threshold=0.03, slots="all")])
-def test_against_scoring_everything(predictor, goal, monkeypatch):
+def test_against_scoring_everything(model, goal, monkeypatch):
     monkeypatch.setattr(completion, "TILE", 16)
     monkeypatch.setattr(completion, "BATCH_SIZE", 11)
     monkeypatch.setattr(scoring, "BATCH_SIZE", 11)
-    found = complete(predictor, goal)
-    wanted = everything(predictor)
+    found = complete(model, goal)
+    wanted = everything(model)
     assert len(found) > 3
     got = dict(zip(map(tuple, found.triples.array.tolist()), found.probabilities, strict=True))
     for triple, probability in got.items():
@@ -74,30 +77,30 @@ def test_against_scoring_everything(predictor, goal, monkeypatch):
         assert sure <= set(got)
 
 
-def test_only_slots_that_a_relation_has(predictor):
-    found = complete(predictor, Goal(top=1000))
-    train = predictor.graph.train
+def test_only_slots_that_a_relation_has(model):
+    found = complete(model, Goal(top=1000))
+    train = model.graph.train
     loops = train.heads == train.tails
     for head, relation, tail in found.triples.array:
         here = train.relations == relation
         assert head in train.heads[here]
         assert tail in train.tails[here]
         assert head != tail or loops[here].mean() >= 0.03
-    assert not found.triples.are_in(predictor.graph.facts).any()
-    everywhere = complete(predictor, Goal(top=1000, slots="all"))
+    assert not found.triples.are_in(model.graph.facts).any()
+    everywhere = complete(model, Goal(top=1000, slots="all"))
     assert len(everywhere) > len(found)
 
 
-def test_some_relations(predictor):
-    number = predictor.graph.relations.id_of("knows")
-    found = complete(predictor, Goal(top=10), [number])
+def test_some_relations(model):
+    number = model.graph.relations.id_of("knows")
+    found = complete(model, Goal(top=10), [number])
     assert set(found.triples.relations.tolist()) == {number}
 
 
-def test_stopped_and_started_again(predictor, tmp_path, monkeypatch):
+def test_stopped_and_started_again(model, tmp_path, monkeypatch):
     out, goal = tmp_path / "new.parquet", Goal(top=20)
     asked = []
-    whole = Completer.relation
+    whole = Completer.complete_relation
 
     def stopped(self, number, best, on_rows):
         asked.append(number)
@@ -105,28 +108,28 @@ def test_stopped_and_started_again(predictor, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return whole(self, number, best, on_rows)
 
-    monkeypatch.setattr(Completer, "relation", stopped)
+    monkeypatch.setattr(Completer, "complete_relation", stopped)
     with pytest.raises(KeyboardInterrupt):
-        complete_into(out, predictor, goal)
+        complete_to_file(out, model, goal)
     assert not out.exists()
     with pytest.raises(OutputError, match="another completion"):
-        complete_into(out, predictor, Goal(top=21))
+        complete_to_file(out, model, Goal(top=21))
     steps = []
-    found = complete_into(out, predictor, goal, progress=lambda *step: steps.append(step))
+    found = complete_to_file(out, model, goal, progress=lambda *step: steps.append(step))
     assert asked == [0, 1, 1]  # the first relation is not done again
     assert steps[-1][0] == steps[-1][1]
     monkeypatch.undo()
-    straight = complete(predictor, goal)
+    straight = complete(model, goal)
     np.testing.assert_array_equal(found.triples.array, straight.triples.array)
     assert [path.name for path in tmp_path.iterdir()] == ["new.parquet"]
     assert pq.read_table(out).num_rows == 20
 
 
 @pytest.mark.parametrize("suffix", completion_file.FORMATS)
-def test_what_is_written_reads_back(predictor, suffix, tmp_path):
+def test_what_is_written_reads_back(model, suffix, tmp_path):
     out = tmp_path / f"new{suffix}"
-    found = complete_into(out, predictor, Goal(top=7))
-    graph = predictor.graph
+    found = complete_to_file(out, model, Goal(top=7))
+    graph = model.graph
     names = [
         (graph.entities.name_of(h), graph.relations.name_of(r), graph.entities.name_of(t))
         for h, r, t in found.triples.array.tolist()
@@ -145,10 +148,10 @@ def test_what_is_written_reads_back(predictor, suffix, tmp_path):
         assert all(line.endswith(" .") for line in lines)
 
 
-def test_rdf_is_valid(predictor, tmp_path):
+def test_rdf_is_valid(model, tmp_path):
     oxigraph = pytest.importorskip("pyoxigraph")
     out = tmp_path / "new.nt"
-    complete_into(out, predictor, Goal(top=7))
+    complete_to_file(out, model, Goal(top=7))
     triples = list(oxigraph.parse(path=str(out), format=oxigraph.RdfFormat.N_TRIPLES))
     assert len(triples) == 7 * 6
 
@@ -162,7 +165,7 @@ def test_names_become_iris_that_stay_apart(name):
     assert iri(name + "2", "entity") != found
 
 
-def test_bad_requests(predictor, tmp_path):
+def test_bad_requests(model, tmp_path):
     for bad, message in (
         ({}, "either"),
         ({"top": 1, "threshold": 0.5}, "either"),
@@ -173,32 +176,31 @@ def test_bad_requests(predictor, tmp_path):
         with pytest.raises(SettingsError, match=message):
             Goal(**bad)
     with pytest.raises(OutputError, match=r"\.nt, \.tsv, \.parquet"):
-        complete_into(tmp_path / "new.txt", predictor, Goal(top=1))
+        complete_to_file(tmp_path / "new.txt", model, Goal(top=1))
     (tmp_path / "new.tsv").touch()
     with pytest.raises(OutputError, match="exists already"):
-        complete_into(tmp_path / "new.tsv", predictor, Goal(top=1))
+        complete_to_file(tmp_path / "new.tsv", model, Goal(top=1))
     with pytest.raises(OutputError, match="make it first"):
-        complete_into(tmp_path / "x" / "new.tsv", predictor, Goal(top=1))
+        complete_to_file(tmp_path / "x" / "new.tsv", model, Goal(top=1))
 
 
 @pytest.mark.filterwarnings("ignore:no fact of graph can be held out")
 def test_without_validation():
     graph = fivestar.read_graph([(f"a{i}", "r", f"b{i % 3}") for i in range(9)])
-    blind = Predictor(fivestar.train(graph, {"model": {"dim": 4}, "training": {"epochs": 5}}))
-    with pytest.raises(SettingsError, match="without validation facts"):
+    blind = fivestar.train(graph, {"model": {"dim": 4}, "training": {"epochs": 5}})
+    with pytest.raises(SettingsError, match="without validation triples"):
         complete(blind, Goal(threshold=0.5))
     assert len(complete(blind, Goal(top=3))) == 3
-    assert (
-        "probability" not in completion_file.named(complete(blind, Goal(top=3)), blind).schema.names
-    )
+    new = complete(blind, Goal(top=3))
+    assert "probability" not in Completion.of(new, blind).table.schema.names
 
 
 @pytest.mark.filterwarnings("ignore:no fact of graph can be held out")
 def test_names_with_tabs_are_refused_before_anything_is_asked(tmp_path):
     graph = fivestar.read_graph([("a\tb", "r", "c"), ("c", "r", "d"), ("d", "r", "e")])
-    run = Predictor(fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}}))
+    run = fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}})
     with pytest.raises(OutputError, match=r"write \.parquet"):
-        complete_into(tmp_path / "new.tsv", run, Goal(top=1))
+        complete_to_file(tmp_path / "new.tsv", run, Goal(top=1))
 
 
 def test_the_command(tmp_path):
@@ -214,7 +216,7 @@ def test_the_command(tmp_path):
     assert CliRunner().invoke(app, ["complete", str(folder), *everywhere]).exit_code == 0
 
 
-def test_nothing_is_found_where_nothing_is_new(predictor):
-    none = complete(predictor, Goal(threshold=1.0))
+def test_nothing_is_found_where_nothing_is_new(model):
+    none = complete(model, Goal(threshold=1.0))
     assert isinstance(none.triples, Triples)
     assert len(none) == 0

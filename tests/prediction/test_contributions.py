@@ -11,11 +11,11 @@ from tests.models.forms import FORMS, made
 import fivestar
 from fivestar.geometry.classification import MobiusClass
 from fivestar.models.similarity import AutogradSimilarity
-from fivestar.prediction.contributions import _map_there, contributions, terms
-from fivestar.prediction.paths import Asked
+from fivestar.prediction.contributions import _mobius_map, contributions, terms
+from fivestar.prediction.paths import TripleIds
 from fivestar.runs.run import Run
 
-ASKED = Asked(2, 1, 5)
+TRIPLE = TripleIds(2, 1, 5)
 NOT_A_SUM = {"conve", "murp"}
 
 
@@ -28,16 +28,16 @@ def score(model, asked):
 @pytest.mark.parametrize("form", [form for form in FORMS if form not in NOT_A_SUM])
 def test_contributions_add_up_to_the_score(form):
     model = made(form)
-    each, biases = terms(model, ASKED, dim=4)
+    each, biases = terms(model, TRIPLE, dim=4)
     assert len(each) == 4
-    assert float(each.sum()) + biases == pytest.approx(score(model, ASKED), rel=1e-6, abs=1e-6)
+    assert float(each.sum()) + biases == pytest.approx(score(model, TRIPLE), rel=1e-6, abs=1e-6)
     if form == "mure":
         assert biases != 0
 
 
 @pytest.mark.parametrize("form", sorted(NOT_A_SUM))
 def test_scores_that_are_no_sum_have_none(form):
-    assert terms(made(form), ASKED, dim=4) is None
+    assert terms(made(form), TRIPLE, dim=4) is None
 
 
 def test_a_comparison_of_someone_else_that_is_no_sum_has_none():
@@ -47,12 +47,12 @@ def test_a_comparison_of_someone_else_that_is_no_sum_has_none():
 
     model = made("distmult")
     model.similarity = Odd()
-    assert terms(model, ASKED, dim=4) is None
+    assert terms(model, TRIPLE, dim=4) is None
 
 
 def test_a_dimension_is_its_real_and_imaginary_part():
     model = made("complex")
-    each, _ = terms(model, ASKED, dim=4)
+    each, _ = terms(model, TRIPLE, dim=4)
     with torch.no_grad():
         columns = model.query(torch.tensor([2]), torch.tensor([1]))[0] * model.entities[5]
     torch.testing.assert_close(each, columns[:4] + columns[4:])
@@ -64,7 +64,7 @@ def fivestar_run(**options):
     return Run(graph, settings, made("fivestar mobius hermitian inner", relations=6, **options))
 
 
-def test_the_largest_come_first_with_what_the_relation_does_there():
+def test_largest_contributions_come_first_with_their_maps():
     run = fivestar_run()
     matrix = run.model.relations.detach()[1].view(4, 2, 4)  # a, b, c, d; parts; dimensions
     matrix.zero_()
@@ -72,30 +72,32 @@ def test_the_largest_come_first_with_what_the_relation_does_there():
     matrix[0, 1, 0] = 1.0
     matrix[1, 0, 2] = 1.0  # b, in dimension 2
     matrix[3, 0] = 1.0  # d
-    found = contributions(run, ASKED, top=9)
+    found = contributions(run, TRIPLE, top=9)
     sizes = [abs(each.contribution) for each in found.largest]
     assert sizes == sorted(sizes, reverse=True)
-    assert found.gains + found.losses == pytest.approx(score(run.model, ASKED))
-    words = {each.number: each.map.words for each in found.largest}
-    assert words == {
+    assert found.positive + found.negative == pytest.approx(score(run.model, TRIPLE))
+    descriptions = {each.dimension: each.map.description for each in found.largest}
+    assert descriptions == {
         0: "rotates by 90°",
-        1: "stretches 2×",
-        2: "shifts",
-        3: "leaves everything in place",
+        1: "scales by 2",
+        2: "translates",
+        3: "identity",
     }
-    assert len(contributions(run, ASKED, top=2).largest) == 2
+    assert len(contributions(run, TRIPLE, top=2).largest) == 2
 
 
-def test_only_the_exact_map_is_told_in_words():
-    found = contributions(fivestar_run(denominator="phase"), ASKED, top=2)
+def test_only_the_exact_map_is_described():
+    found = contributions(fivestar_run(denominator="phase"), TRIPLE, top=2)
     assert [each.map for each in found.largest] == [None, None]
 
 
-def test_words_of_every_kind_are_json():
+def test_descriptions_of_all_classes_are_json():
     for kind in MobiusClass:
-        told = _map_there(
+        told = _mobius_map(
             kind, complex(float("inf"), 0) if kind is MobiusClass.DEGENERATE else 1 - 1j
         )
-        assert told.words
+        assert told.description
         json.dumps(vars(told), allow_nan=False)
-    assert _map_there(MobiusClass.LOXODROMIC, 1 - 1j).words == "rotates by −45°, stretches 1.4×"
+    assert (
+        _mobius_map(MobiusClass.LOXODROMIC, 1 - 1j).description == "rotates by −45°, scales by 1.4"
+    )

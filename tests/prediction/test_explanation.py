@@ -1,4 +1,4 @@
-"""An explanation is complete, agrees with evaluation, and says so when there is nothing to say."""
+"""Explanations agree with evaluation, and handle triples without any evidence."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from fivestar.evaluation.report import evaluate
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.models.registry import MODELS
-from fivestar.prediction.explanation import Explainer, explain
+from fivestar.prediction.explanation import Explainer
 from fivestar.runs.run import Run, build_model
+
+
+def explain(run, *triple, **arguments):
+    return Explainer(run).explain(*triple, **arguments)
 
 
 def run_on(graph, name="fivestar", **training):
@@ -49,7 +53,7 @@ def lonely():
 
 @pytest.mark.parametrize("reciprocals", [True, False])
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
-def test_ranks_are_those_of_the_evaluation(reciprocals, split):
+def test_ranks_agree_with_evaluation(reciprocals, split):
     run = run_on(people_graph(), "complex", reciprocals=reciprocals)
     facts = run.graph.split(split).take(np.arange(3))
     whole = evaluate(run.model, run.graph, facts)
@@ -59,15 +63,15 @@ def test_ranks_are_those_of_the_evaluation(reciprocals, split):
     explainer = Explainer(run)
     for row, (h, r, t) in enumerate(run.graph.named(facts).to_pandas().itertuples(index=False)):
         found = explainer.explain(h, r, t)
-        assert found.among_tails.rank == tails.realistic[row]
-        assert found.among_tails.candidates == tails.candidates[row]
-        assert found.among_heads.rank == heads.realistic[row]
-        assert found.among_heads.candidates == heads.candidates[row]
+        assert found.tail_rank.rank == tails.realistic[row]
+        assert found.tail_rank.candidates == tails.candidates[row]
+        assert found.head_rank.rank == heads.realistic[row]
+        assert found.head_rank.candidates == heads.candidates[row]
         assert found.splits == (split,)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_is_explained_in_json(name):
+def test_every_model_has_an_explanation_in_json(name):
     run = run_on(people_graph(), name)
     found = explain(run, "P0", "KNOWS", "p7", top=3)
     told = json.loads(json.dumps(found.as_json(), allow_nan=False))
@@ -76,45 +80,45 @@ def test_every_model_is_explained_in_json(name):
     assert (told["dimensions"] is None) == (name in {"conve", "murp"})
     if told["dimensions"] is not None:
         parts = told["dimensions"]
-        total = parts["gains"] + parts["losses"] + parts["biases"]
+        total = parts["positive"] + parts["negative"] + parts["bias"]
         assert total == pytest.approx(told["score"], rel=1e-4, abs=1e-6)
 
 
-def test_a_fact_never_speaks_for_itself(people):
+def test_a_triple_is_no_evidence_for_itself(people):
     for h, r, t in people.graph.named(people.graph.train).to_pandas().head(20).to_numpy():
         found = explain(people, h, r, t, top=100)
         assert (h, t) not in [(each.head.id, each.tail.id) for each in found.analogies]
-        for kind in found.paths.kinds:
-            direct = len(kind.links) == 1 and not kind.links[0].backwards
-            assert not (direct and kind.links[0].relation.id == r)
-            assert kind.example[0].id == h
-            assert kind.example[-1].id == t
-            assert len(kind.example) == len(kind.links) + 1
+        for pattern in found.paths.patterns:
+            direct = len(pattern.links) == 1 and not pattern.links[0].inverse
+            assert not (direct and pattern.links[0].relation.id == r)
+            assert pattern.example[0].id == h
+            assert pattern.example[-1].id == t
+            assert len(pattern.example) == len(pattern.links) + 1
 
 
 def test_labels_are_found_and_shown(lonely):
     found = explain(lonely, "alpha", "R", "b")
     assert (found.head.id, found.head.label, str(found.head)) == ("a", "Alpha", "Alpha (a)")
-    assert found.paths.kinds[0].walked() == "Alpha ←s— c ←r— b"
+    assert found.paths.patterns[0].example_text() == "Alpha ←s— c ←r— b"
 
 
 def test_no_path_no_facts_and_no_analogies(lonely):
     found = explain(lonely, "alone", "unused", "a")
-    assert found.paths.kinds == ()
-    assert found.paths.paths_found == {1: 0, 2: 0, 3: 0}
+    assert found.paths.patterns == ()
+    assert found.paths.paths_by_length == {1: 0, 2: 0, 3: 0}
     assert found.analogies == ()
-    assert found.facts_of_relation == 0
+    assert found.relation_triples == 0
     assert found.splits == ()
-    assert explain(lonely, "a", "unused", "b").paths.kinds[0].confidence == 0
+    assert explain(lonely, "a", "unused", "b").paths.patterns[0].confidence == 0
 
 
-def test_an_entity_with_itself(lonely):
+def test_self_loops(lonely):
     found = explain(lonely, "a", "r", "a")
-    loops = {"".join(map(str, kind.links)) for kind in found.paths.kinds}
+    loops = {"".join(map(str, pattern.links)) for pattern in found.paths.patterns}
     assert loops == {"—s→", "—r→—r→—s→", "←s—←r—←r—"}
     known = explain(lonely, "a", "s", "a")
     assert known.splits == ("train",)
-    assert "—s→" not in {"".join(map(str, kind.links)) for kind in known.paths.kinds}
+    assert "—s→" not in {"".join(map(str, pattern.links)) for pattern in known.paths.patterns}
 
 
 def test_bad_requests(lonely):
@@ -128,7 +132,7 @@ def test_bad_requests(lonely):
         explain(lonely, "a", "r", "b", top=0)
 
 
-def test_the_command(lonely, people, tmp_path):
+def test_explain_command(lonely, people, tmp_path):
     lonely.save(tmp_path / "lonely")
     people.save(tmp_path / "people")
     run_on(people.graph, "conve").save(tmp_path / "conve")
@@ -139,13 +143,19 @@ def test_the_command(lonely, people, tmp_path):
         return result.output
 
     text = shown(tmp_path / "lonely", "a", "r", "b")
-    for part in ("Alpha (a)  r  b", "known: in train", "as in", "Alpha ←s— c ←r— b", "dimension"):
+    for part in (
+        "Alpha (a)  r  b",
+        "in train",
+        "for example",
+        "Alpha ←s— c ←r— b",
+        "dimension",
+    ):
         assert part in text
     assert "[red]x" in text  # no markup
     empty = shown(tmp_path / "lonely", "alone", "unused", "a")
     for part in ("not in the graph", "No other fact", "No path"):
         assert part in empty
-    assert "no other pair" in shown(tmp_path / "lonely", "a", "r", "a")
-    assert "no sum over dimensions" in shown(tmp_path / "conve", "p0", "knows", "p7")
+    assert "connects no other pair" in shown(tmp_path / "lonely", "a", "r", "a")
+    assert "not a sum over dimensions" in shown(tmp_path / "conve", "p0", "knows", "p7")
     told = json.loads(shown(tmp_path / "people", "p0", "knows", "p7", "--top", 2, "--json"))
     assert len(told["analogies"]) == len(told["dimensions"]["largest"]) == 2

@@ -21,8 +21,8 @@ from fivestar.errors import DamagedRun, ExportImpossible, MissingExtra, OutputEr
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.triples import Triples
 from fivestar.prediction import export
+from fivestar.prediction.export import as_text, name_of, word_of
 from fivestar.prediction.scorer import torch_program, write_onnx
-from fivestar.prediction.tables import as_text, name_of, word_of
 from fivestar.runs.run import Run
 
 NAMES = [
@@ -89,7 +89,7 @@ def test_parquet(run, tmp_path):
     assert str(entities.schema.field("vector").type) == "fixed_size_list<element: float>[8]"
     relations = pq.read_table(tmp_path / "out" / "relations.parquet")
     assert relations["name"].to_pylist() == ["is in", "next to"] * 2
-    assert relations["asks"].to_pylist() == ["tail", "tail", "head", "head"]
+    assert relations["predicts"].to_pylist() == ["tail", "tail", "head", "head"]
     vectors = np.array(relations["vector"].to_pylist(), np.float32)
     np.testing.assert_array_equal(vectors, run.model.relations.detach().numpy())
 
@@ -106,8 +106,8 @@ def test_numpy_needs_no_pickle_and_every_row_has_its_name(reciprocals, tmp_path)
     assert header == ["id", "name", "label"]
     expected = zip(map(str, range(len(NAMES))), NAMES, shown_labels(), strict=True)
     assert lines == [list(line) for line in expected]
-    asks = [line[3] for line in lines_of(tmp_path / "out" / "relations.tsv")[1:]]
-    assert asks == (["tail"] * 2 + ["head"] * 2 if reciprocals else ["tail"] * 2)
+    predicts = [line[3] for line in lines_of(tmp_path / "out" / "relations.tsv")[1:]]
+    assert predicts == (["tail"] * 2 + ["head"] * 2 if reciprocals else ["tail"] * 2)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True))
@@ -262,7 +262,7 @@ def test_an_existing_folder_is_never_touched(run, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize("form", [*export.OF_A_RUN, "huggingface"])
+@pytest.mark.parametrize("form", [*export.EXPORTERS, "huggingface"])
 def test_the_command(form, trained, tmp_path):
     if form == "onnx":
         pytest.importorskip("onnxscript")

@@ -1,4 +1,4 @@
-"""New entities: nothing else changes, their facts are learned, and what is doubtful is said."""
+"""Inductive fold-in: nothing else changes, new triples are learned, misspellings are noticed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import fivestar
 from fivestar.cli.fold_in import fold_in as command
 from fivestar.cli.main import app
 from fivestar.errors import GraphError, UnknownName
-from fivestar.prediction.fold_in import EPOCHS, RATE, doubtful, fold_in
+from fivestar.prediction.fold_in import EPOCHS, LEARNING_RATE, fold_in, possible_misspellings
 
 FACTS = [("Neo", "lives_in", "c3"), ("p3", "knows", "Neo")]
 FORMS = [
@@ -46,7 +46,7 @@ def model():
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, form.values())))
 def test_nothing_that_was_trained_changes(form):
     model = trained(**form)
-    larger = model.with_entity("Neo", FACTS)
+    larger = model.add_entities(FACTS)
     count = len(model.graph.entities)
     for name, table in model.model.state_dict().items():
         same = larger.model.state_dict()[name]
@@ -61,14 +61,14 @@ def test_nothing_that_was_trained_changes(form):
 
 
 def test_what_it_learns(model):
-    larger = model.with_entity("Neo", FACTS)
+    larger = model.add_entities(FACTS)
     assert larger.predict_tails("Neo", "lives_in", top=3)[0].id == "c3"
-    assert larger.score("Neo", "lives_in", "c3").known
-    assert larger.predict_tails("p3", "knows", top=3, types=()).question[0] == "p3"
+    assert larger.score("Neo", "lives_in", "c3").split == "train"
+    assert larger.predict_tails("p3", "knows", top=3, types=()).query[0] == "p3"
     best = [answer.id for answer in larger.predict_tails("p3", "knows", top=5)]
     assert "Neo" in best
     # Those who live there too are like it.
-    alike = [neighbour.entity.id for neighbour in larger.similar("Neo", top=8)]
+    alike = [neighbor.entity.id for neighbor in larger.similar("Neo", top=8)]
     assert sum(name in {f"p{i}" for i in range(3, 60, 7)} for name in alike) >= 3
     assert model.graph.entities.find("p3") == larger.graph.entities.find("p3")
     with pytest.raises(UnknownName):
@@ -86,7 +86,7 @@ def test_old_answers_stay_where_they_were(model):
             [larger.score(f"p{i}", "knows", a.id).score for a in before], abs=1e-5
         )
         overtaken += sum(larger.graph.entities.find(answer.id) >= old for answer in after)
-    # Nobody knows a newcomer; without questions of train they are 132 of these 300 answers.
+    # Nobody knows a newcomer; without training queries they are 132 of these 300 answers.
     assert overtaken <= 80
 
 
@@ -103,35 +103,33 @@ def test_several_that_know_each_other(model):
 
 
 def test_the_same_twice(model):
-    one, two = (model.with_entity("Neo", FACTS).model.entities for _ in range(2))
+    one, two = (model.add_entities(FACTS).model.entities for _ in range(2))
     np.testing.assert_array_equal(one.detach().numpy(), two.detach().numpy())
 
 
 def test_without_reciprocals():
     settings = {"model": {"dim": 6}, "training": {"epochs": 10, "reciprocals": False}}
-    larger = fivestar.train(people_graph(), settings).with_entity("Neo", FACTS)
+    larger = fivestar.train(people_graph(), settings).add_entities(FACTS)
     assert larger.score("Neo", "lives_in", "c3").rank <= 5
 
 
 def test_bad_requests(model):
-    with pytest.raises(GraphError, match="both entities are known"):
-        model.with_entities([("p1", "lives_in", "c1")])
-    with pytest.raises(GraphError, match="says nothing of 'Neo'"):
-        model.with_entity("Neo", [("Trinity", "knows", "p1")])
+    with pytest.raises(GraphError, match="both entities are in the model"):
+        model.add_entities([("p1", "lives_in", "c1")])
     with pytest.raises(UnknownName, match="did you mean 'lives_in'"):
-        model.with_entity("Neo", [("Neo", "live_in", "c1")])
-    with pytest.raises(GraphError, match="no facts"):
-        model.with_entity("Neo", [])
+        model.add_entities([("Neo", "live_in", "c1")])
+    with pytest.raises(GraphError, match="no triples"):
+        model.add_entities([])
     found = fold_in(model, [("somebody", "lives_in", "c1"), ("p33x", "knows", "p1")])
-    assert list(doubtful(found.new, model.graph.entities)) == ["p33x"]
+    assert list(possible_misspellings(found.new, model.graph.entities)) == ["p33x"]
 
 
 def test_the_command_has_the_defaults_of_the_library():
     shown = inspect.signature(command).parameters
-    assert (shown["epochs"].default, shown["lr"].default) == (EPOCHS, RATE)
+    assert (shown["epochs"].default, shown["lr"].default) == (EPOCHS, LEARNING_RATE)
 
 
-def test_the_command(tmp_path):
+def test_fold_in_command(tmp_path):
     settings = {"model": {"dim": 6}, "training": {"epochs": 5}}
     fivestar.train(people_graph(), settings, tmp_path / "run")
     facts = tmp_path / "facts.tsv"

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 import fivestar
 from fivestar.graph.steps import Segments, Steps
 from fivestar.graph.triples import Triples
-from fivestar.prediction import path_evidence as evidence_module
-from fivestar.prediction import path_reliability as reliability_module
+from fivestar.prediction import path_patterns as patterns_module
 from fivestar.prediction import paths as paths_module
-from fivestar.prediction.path_evidence import path_evidence
-from fivestar.prediction.path_reliability import PathReliability
-from fivestar.prediction.paths import Asked, count_paths, find_path, key_of, sequence_of
+from fivestar.prediction.path_patterns import PathReliability, supporting_paths
+from fivestar.prediction.paths import TripleIds, count_paths, find_path, key_of, sequence_of
 
 ENTITIES, RELATIONS = 6, 3
 facts_of = st.sets(
@@ -38,8 +36,8 @@ def dense(seed, size):
 dense_facts = st.builds(dense, st.integers(0, 10**6), st.integers(4, 40))
 
 
-asked_facts = st.builds(
-    Asked,
+triple_facts = st.builds(
+    TripleIds,
     st.integers(0, ENTITIES - 1),
     st.integers(0, RELATIONS - 1),
     st.integers(0, ENTITIES - 1),
@@ -69,12 +67,12 @@ def steps_of(facts):
     return Steps.of(Triples.of(sorted(facts)), RELATIONS)
 
 
-@given(facts_of | dense_facts, asked_facts)
-def test_paths_are_those_of_a_search(facts, asked):
+@given(facts_of | dense_facts, triple_facts)
+def test_paths_are_those_of_a_search(facts, triple):
     steps = steps_of(facts)
-    found = count_paths(steps, asked)
-    fact = (asked.head, asked.relation, asked.tail)
-    expected = all_paths(facts, asked.head, asked.tail, without=fact)
+    found = count_paths(steps, triple)
+    fact = (triple.head, triple.relation, triple.tail)
+    expected = all_paths(facts, triple.head, triple.tail, without=fact)
     counts = {found.sequence(int(k)): int(n) for k, n in zip(found.keys, found.counts, strict=True)}
     assert counts == Counter(links for links, _ in expected)
     assert found.complete
@@ -82,26 +80,26 @@ def test_paths_are_those_of_a_search(facts, asked):
         n: sum(len(links) == n for links, _ in expected) for n in (1, 2, 3)
     }
     for links in counts:
-        assert (links, tuple(find_path(steps, asked, links))) in expected
+        assert (links, tuple(find_path(steps, triple, links))) in expected
 
 
-@given(facts_of | dense_facts, asked_facts, st.integers(1, 7))
-def test_small_pieces_give_the_same(facts, asked, size):
+@given(facts_of | dense_facts, triple_facts, st.integers(1, 7))
+def test_small_pieces_give_the_same(facts, triple, size):
     steps = steps_of(facts)
-    whole = count_paths(steps, asked)
+    whole = count_paths(steps, triple)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paths_module, "_AT_ONCE", size)
-        parts = count_paths(steps, asked)
+        patch.setattr(paths_module, "_CHUNK", size)
+        parts = count_paths(steps, triple)
     np.testing.assert_array_equal(whole.keys, parts.keys)
     np.testing.assert_array_equal(whole.counts, parts.counts)
 
 
-@given(dense_facts, asked_facts, st.data())
-def test_reliability_is_that_of_all_other_pairs(facts, asked, data):
+@given(dense_facts, triple_facts, st.data())
+def test_reliability_is_that_of_all_other_pairs(facts, triple, data):
     pairs = [
         (head, tail)
         for head, tail in product(range(ENTITIES), repeat=2)
-        if (head == tail) == asked.is_loop
+        if (head == tail) == triple.is_loop
     ]
     sequences_of = {pair: {links for links, _ in all_paths(facts, *pair)} for pair in pairs}
     present = sorted(set().union(*sequences_of.values()))
@@ -109,12 +107,12 @@ def test_reliability_is_that_of_all_other_pairs(facts, asked, data):
     back = st.builds(lambda one, two: (one, two, (two + RELATIONS) % (2 * RELATIONS)), link, link)
     sequence = data.draw(st.sampled_from(present) | back if present else back)
     sequence = data.draw(st.sampled_from([sequence, sequence[-2:], sequence[:1]]))
-    judge = PathReliability(steps_of(facts), Triples.of(sorted(facts)), ENTITIES, asked)
+    judge = PathReliability(steps_of(facts), Triples.of(sorted(facts)), ENTITIES, triple)
     reliability = judge.of(sequence)
     joined = {pair for pair in pairs if sequence in sequences_of[pair]}
-    joined -= {(asked.head, asked.tail)}
-    supported = sum((head, asked.relation, tail) in facts for head, tail in joined)
-    assert (reliability.pairs, reliability.supported) == (len(joined), supported)
+    joined -= {(triple.head, triple.tail)}
+    supported = sum((head, triple.relation, tail) in facts for head, tail in joined)
+    assert (reliability.pairs, reliability.support) == (len(joined), supported)
     assert reliability.exact
     assert reliability.confidence == (supported / len(joined) if joined else None)
 
@@ -154,12 +152,12 @@ def test_a_hub_takes_bounded_work(monkeypatch):
         Steps, "walk", lambda self, part: (taken.append(int(part.count.sum())), walk(self, part))[1]
     )
     for head, tail in ((hub, one), (one, hub), (one, other), (hub, hub)):
-        asked = Asked(head, 1, tail)
-        found = path_evidence(graph, steps, asked, top=5)
-        assert found.kinds
+        triple = TripleIds(head, 1, tail)
+        found = supporting_paths(graph, steps, triple, top=5)
+        assert found.patterns
         assert found.complete
-    a_measure = reliability_module.STEPS_A_PAIR * reliability_module.ENOUGH_PAIRS
-    assert max(taken) <= max(paths_module._AT_ONCE, a_measure)
+    a_measure = patterns_module.STEPS_PER_PAIR * patterns_module.ENOUGH_PAIRS
+    assert max(taken) <= max(paths_module._CHUNK, a_measure)
     assert sum(taken) < 100 * len(graph.train)
 
 
@@ -168,20 +166,20 @@ def test_what_is_too_much_is_told_and_sampled(monkeypatch):
     triples = Triples.of(rng.integers(0, [40, 2, 40], (1500, 3))).distinct()
     triples = triples.take(np.flatnonzero(triples.heads != triples.tails))
     steps = Steps.of(triples, 2)
-    asked = Asked(0, 0, 1)
-    whole = count_paths(steps, asked)
-    judge = PathReliability(steps, triples, 40, asked)
+    triple = TripleIds(0, 0, 1)
+    whole = count_paths(steps, triple)
+    judge = PathReliability(steps, triples, 40, triple)
     exact = judge.of((0, 1, 2))
-    monkeypatch.setattr(paths_module, "_AT_ONCE", 200)
-    monkeypatch.setattr(paths_module, "_MOST_PATHS", 2000)
-    some = count_paths(steps, asked)
+    monkeypatch.setattr(paths_module, "_CHUNK", 200)
+    monkeypatch.setattr(paths_module, "_MAX_PATHS", 2000)
+    some = count_paths(steps, triple)
     assert whole.complete
     assert not some.complete
     assert 2000 <= some.by_length()[3] < whole.by_length()[3]
-    monkeypatch.setattr(paths_module, "_MOST_PATHS", 10**9)
-    monkeypatch.setattr(paths_module, "_MOST_STEPS", 500)
-    assert not count_paths(steps, asked).complete
-    monkeypatch.setattr(reliability_module, "STEPS_A_PAIR", 1)
+    monkeypatch.setattr(paths_module, "_MAX_PATHS", 10**9)
+    monkeypatch.setattr(paths_module, "_MAX_STEPS", 500)
+    assert not count_paths(steps, triple).complete
+    monkeypatch.setattr(patterns_module, "STEPS_PER_PAIR", 1)
     sampled = judge.of((0, 1, 2), enough=900)
     assert exact.exact
     assert not sampled.exact
@@ -194,7 +192,7 @@ def test_what_is_too_much_is_told_and_sampled(monkeypatch):
 
 
 @pytest.mark.parametrize("tried", [20, 10**6])
-def test_of_many_kinds_those_that_recur_are_tried(tried, monkeypatch):
+def test_patterns_shared_with_other_triples_are_screened(tried, monkeypatch):
     rng = np.random.default_rng(1)
     noise = [(f"e{a}", f"r{r}", f"e{b}") for a, r, b in rng.integers(0, [30, 9, 30], (400, 3))]
     rule = [
@@ -209,16 +207,16 @@ def test_of_many_kinds_those_that_recur_are_tried(tried, monkeypatch):
     graph = fivestar.read_graph(noise + rule)
     steps = Steps.of(graph.train, len(graph.relations))
     e0, e2 = graph.entities.id_of("e0"), graph.entities.id_of("e2")
-    asked = Asked(e0, graph.relations.id_of("both"), e2)
-    monkeypatch.setattr(evidence_module, "_MOST_TRIED", tried)
-    monkeypatch.setattr(evidence_module, "_MOST_MEASURED", 5)
-    found = path_evidence(graph, steps, asked, top=3)
-    assert found.kinds_tried == min(tried, found.kinds_found)
-    assert found.kinds_found > 20
-    best = found.kinds[0]
-    assert [(link.relation.id, link.backwards) for link in best.links] == [
+    triple = TripleIds(e0, graph.relations.id_of("both"), e2)
+    monkeypatch.setattr(patterns_module, "_MAX_SCREENED", tried)
+    monkeypatch.setattr(patterns_module, "_MAX_MEASURED", 5)
+    found = supporting_paths(graph, steps, triple, top=3)
+    assert found.num_screened == min(tried, found.num_patterns)
+    assert found.num_patterns > 20
+    best = found.patterns[0]
+    assert [(link.relation.id, link.inverse) for link in best.links] == [
         ("first", False),
         ("second", False),
     ]
-    assert (best.supported, best.pairs, best.exact) == (9, 9, True)
-    assert best.walked() == "e0 —first→ e1 —second→ e2"
+    assert (best.support, best.pairs, best.exact) == (9, 9, True)
+    assert best.example_text() == "e0 —first→ e1 —second→ e2"

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from fivestar.prediction.predictor import Prediction
+from fivestar.prediction.predictions import Prediction
 from fivestar.server.counters import Counters
 from fivestar.server.lanes import Asked, Batcher, Lane
 from fivestar.server.problems import Problem
@@ -20,13 +20,13 @@ class Slow:
         self.go = threading.Event()
         self.batches = []
 
-    def answer(self, numbers, top, which, types):
+    def predict_ids(self, numbers, top, which, types):
         self.go.wait(10)
         self.batches.append((len(numbers), top, which, types))
         if (numbers == 1313).any():
             raise ValueError("thirteen")
         return [
-            [Prediction(at + 1, str(row[0]), "", 0.0, None, False) for at in range(top)]
+            [Prediction(at + 1, str(row[0]), "", 0.0, None, None) for at in range(top)]
             for row in numbers
         ]
 

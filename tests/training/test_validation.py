@@ -123,7 +123,7 @@ def test_what_a_run_was_trained_on_is_not_held_out_when_training_goes_on(one_fil
     known = [tuple(row.values()) for row in one_file.named(one_file.train).to_pylist()]
     new = [(f"p{i}", "knows", f"p{(i + 11) % 60}") for i in range(60)]
     grown = fivestar.read_graph(known + new)
-    second = fivestar.train(grown, small(epochs=1), source=tmp_path / "first")
+    second = fivestar.train(grown, small(epochs=1), warm_start=tmp_path / "first")
     trained = first.graph.train + first.graph.valid if refit else first.graph.train
     assert len(second.graph.valid) == (60 if refit else 60 + len(first.graph.valid)) // 5
     assert not second.graph.valid.are_in(first.graph.translated(trained, grown)).any()
@@ -132,9 +132,9 @@ def test_what_a_run_was_trained_on_is_not_held_out_when_training_goes_on(one_fil
 def test_validation_facts_that_a_run_has_seen_are_told(one_file, tmp_path):
     run = fivestar.train(one_file, small(epochs=1), tmp_path / "first", refit=True)
     with pytest.warns(GraphWarning, match="24 of 24 validation facts were trained on by the run"):
-        fivestar.train(run.graph, small(epochs=1), source=tmp_path / "first")
+        fivestar.train(run.graph, small(epochs=1), warm_start=tmp_path / "first")
     fivestar.train(run.graph, small(epochs=1), tmp_path / "second")
-    fivestar.train(run.graph, small(epochs=1), source=tmp_path / "second")
+    fivestar.train(run.graph, small(epochs=1), warm_start=tmp_path / "second")
 
 
 # --- ranked once ------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_a_run_killed_in_either_phase_ends_as_if_it_had_not_been(graph, tmp_path
                 tmp_path / "source",
                 valid=0,
             )
-        begin = partial(fivestar.train, graph, settings, source=tmp_path / "source")
+        begin = partial(fivestar.train, graph, settings, warm_start=tmp_path / "source")
     whole = begin(out=tmp_path / "whole")
     begin = partial(begin, out=tmp_path / "killed")
     phases = set()
@@ -326,7 +326,7 @@ def test_a_run_killed_between_its_phases_goes_on(graph, tmp_path, monkeypatch, s
 
 def test_a_refit_from_a_run_begins_with_that_run(graph, tmp_path):
     fivestar.train(graph, small(epochs=3), tmp_path / "source")
-    refit = fivestar.train(graph, small(), source=tmp_path / "source", refit=True)
+    refit = fivestar.train(graph, small(), warm_start=tmp_path / "source", refit=True)
     afresh = fivestar.train(graph, small(), refit=True)
     assert not same(tables(refit), tables(afresh))
     assert refit.metrics["started_from"]["entities"]["kept"] == len(graph.entities)
@@ -354,7 +354,7 @@ def test_a_refit_needs_validation(graph, one_file):
 def test_a_refit_model_is_not_calibrated_on_what_it_was_trained_on(graph):
     run = fivestar.train(graph, {**small(), "model": {"name": "complex", "dim": 6}}, refit=True)
     assert run.predict_tails("p1", "knows")[0].probability is not None
-    converted = fivestar.to_fivestar(run)
+    converted = run.to_fivestar()
     assert converted.metrics["valid"] == run.metrics["valid"]
     assert "refit" in converted.metrics
     assert converted.predict_tails("p1", "knows")[0].probability is None

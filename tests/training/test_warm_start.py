@@ -34,7 +34,7 @@ def without(graph, name):
 def test_on_the_same_graph_training_begins_where_the_run_ended(graph, tmp_path, optimizer):
     settings = small(epochs=2, optimizer=optimizer, lr=0.01, evaluate_every=0)
     fivestar.train(graph, settings, tmp_path / "first")
-    begun = fivestar.train(graph, small(epochs=0), source=tmp_path / "first")
+    begun = fivestar.train(graph, small(epochs=0), warm_start=tmp_path / "first")
     first = fivestar.load(tmp_path / "first")
     assert same(tables(begun), tables(first))
 
@@ -44,7 +44,7 @@ def test_names_are_matched_whatever_their_ids(graph, tmp_path):
     first = fivestar.train(graph, small(epochs=2), tmp_path / "first")
     gone = graph.entities.name_of(0)
     changed = without(graph, gone)
-    begun = fivestar.train(changed, small(epochs=0), source=tmp_path / "first")
+    begun = fivestar.train(changed, small(epochs=0), warm_start=tmp_path / "first")
     names = list(changed.entities)
     assert torch.equal(named_rows(begun, "entities", names), named_rows(first, "entities", names))
     relations = list(changed.relations)
@@ -63,7 +63,7 @@ def test_names_are_matched_whatever_their_ids(graph, tmp_path):
 def test_new_names_begin_as_in_any_training(graph, tmp_path):
     smaller = without(graph, graph.entities.name_of(0))
     fivestar.train(smaller, small(epochs=2), tmp_path / "first")
-    begun = fivestar.train(graph, small(epochs=0), source=tmp_path / "first")
+    begun = fivestar.train(graph, small(epochs=0), warm_start=tmp_path / "first")
     fresh = fivestar.train(graph, small(epochs=0))
     new = sorted(set(graph.entities) - set(smaller.entities))
     assert begun.metrics["started_from"]["entities"]["new"] == len(new) > 0
@@ -72,10 +72,10 @@ def test_new_names_begin_as_in_any_training(graph, tmp_path):
 
 def test_the_update_rule_remembers_what_is_kept(graph, tmp_path):
     fivestar.train(graph, small(epochs=3), tmp_path / "first")
-    with_memory = fivestar.train(graph, small(epochs=1), source=tmp_path / "first")
+    with_memory = fivestar.train(graph, small(epochs=1), warm_start=tmp_path / "first")
     assert with_memory.metrics["started_from"]["optimizer_memory"] is True
     (tmp_path / "first" / CHECKPOINT).unlink()
-    without_memory = fivestar.train(graph, small(epochs=1), source=tmp_path / "first")
+    without_memory = fivestar.train(graph, small(epochs=1), warm_start=tmp_path / "first")
     assert without_memory.metrics["started_from"]["optimizer_memory"] is False
     start = fivestar.load(tmp_path / "first").model.entities
     moved = [(r.model.entities - start).norm() for r in (with_memory, without_memory)]
@@ -84,12 +84,12 @@ def test_the_update_rule_remembers_what_is_kept(graph, tmp_path):
 
 def test_settings_are_those_of_the_run_unless_given(graph, tmp_path):
     first = fivestar.train(graph, small(epochs=1, lr=0.07), tmp_path / "first")
-    begun = fivestar.train(graph, source=tmp_path / "first")
+    begun = fivestar.train(graph, warm_start=tmp_path / "first")
     assert begun.settings == first.settings
     with pytest.raises(SettingsError, match=r"dim is 3, but .* leave it out, or convert"):
-        fivestar.train(graph, {"model": {"dim": 3}}, source=tmp_path / "first")
+        fivestar.train(graph, {"model": {"dim": 3}}, warm_start=tmp_path / "first")
     with pytest.raises(SettingsError, match="reciprocals is False, but True"):
-        fivestar.train(graph, small(reciprocals=False), source=tmp_path / "first")
+        fivestar.train(graph, small(reciprocals=False), warm_start=tmp_path / "first")
 
 
 def test_a_run_killed_at_once_resumes_from_what_it_took_over(graph, tmp_path):
@@ -98,10 +98,12 @@ def test_a_run_killed_at_once_resumes_from_what_it_took_over(graph, tmp_path):
     def stop(_):
         raise KeyboardInterrupt
 
-    whole = fivestar.train(graph, small(epochs=2), tmp_path / "whole", source=tmp_path / "first")
+    whole = fivestar.train(
+        graph, small(epochs=2), tmp_path / "whole", warm_start=tmp_path / "first"
+    )
     with pytest.raises(KeyboardInterrupt):
         fivestar.train(
-            graph, small(epochs=2), tmp_path / "cut", on_step=stop, source=tmp_path / "first"
+            graph, small(epochs=2), tmp_path / "cut", on_step=stop, warm_start=tmp_path / "first"
         )
     resumed = fivestar.resume(tmp_path / "cut")
     assert same(tables(resumed), tables(whole))

@@ -10,12 +10,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.terminal import counting_progress, out
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
     from fivestar.evaluation.topk import Which
-    from fivestar.prediction.predictor import Predictions, Predictor
+    from fivestar.prediction.predictions import Predictions
+    from fivestar.prediction.trained_model import TrainedModel
 
 EXAMPLE = "Example: fivestar ask my_run Paris capital_of _"
 _SLOT = "Name or label, or _ for the missing part."
@@ -61,15 +63,12 @@ def ask(  # noqa: PLR0913
         raise SettingsError(
             "pass either HEAD RELATION TAIL with one of them as _, or a file with --queries"
         )
-    from fivestar.prediction.predictor import Predictor  # noqa: PLC0415  (slow to import)
-    from fivestar.runs.run import load_run  # noqa: PLC0415
-
-    predictor = Predictor(load_run(run))
+    model = fivestar.load(run)
     if queries is not None:
-        _answer_file(predictor, queries, top, which, types or [], as_json=as_json)
+        _answer_file(model, queries, top, which, types or [], as_json=as_json)
         return
-    question = (slots[0], slots[1], slots[2])
-    (found,) = predictor.ask([question], top, which, types or [])
+    query = (slots[0], slots[1], slots[2])
+    (found,) = model.predict([query], top, which, types or [])
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
     else:
@@ -77,11 +76,11 @@ def ask(  # noqa: PLR0913
 
 
 def _show(found: Predictions) -> None:
-    table = Table("", "answer", "score", "probability", "", title=Text("  ".join(found.question)))
+    table = Table("", "answer", "score", "probability", "", title=Text("  ".join(found.query)))
     table.title_justify = "left"
     for answer in found:
         shown = answer.id if answer.label == answer.id else f"{answer.label} ({answer.id})"
-        mark = "known" if answer.known else "new"
+        mark = answer.split or "new"
         likely = "–" if answer.probability is None else f"{answer.probability:.1%}"
         figures = f"{answer.score:.3f}", likely
         table.add_row(str(answer.rank), Text(shown), *figures, mark)
@@ -91,24 +90,24 @@ def _show(found: Predictions) -> None:
 
 
 def _answer_file(
-    predictor: Predictor, path: Path, top: int, which: Which, types: list[str], *, as_json: bool
+    model: TrainedModel, path: Path, top: int, which: Which, types: list[str], *, as_json: bool
 ) -> None:
     """Print one line per answer (tab-separated) or one JSON object per query."""
-    from fivestar.prediction.questions import read_questions  # noqa: PLC0415  (slow to import)
+    from fivestar.prediction.predictions import read_queries  # noqa: PLC0415  (slow to import)
 
-    questions = read_questions(path, predictor)
+    queries = read_queries(path, model.graph)
     if not as_json:
-        typer.echo("head\trelation\ttail\trank\tid\tlabel\tscore\tprobability\tknown")
+        typer.echo("head\trelation\ttail\trank\tid\tlabel\tscore\tprobability\tsplit")
     with counting_progress("answering") as progress:
-        for start in range(0, len(questions), _AT_ONCE):
-            some = questions[start : start + _AT_ONCE]
-            for found in predictor.ask(some, top, which, types):
+        for start in range(0, len(queries), _AT_ONCE):
+            batch = queries[start : start + _AT_ONCE]
+            for found in model.predict(batch, top, which, types):
                 typer.echo(_as_line(found) if as_json else _as_rows(found), nl=as_json)
-            progress(start + len(some), len(questions))
+            progress(start + len(batch), len(queries))
 
 
 def _as_line(found: Predictions) -> str:
-    line = {"question": list(found.question), "answers": found.as_json()}
+    line = {"query": list(found.query), "answers": found.as_json()}
     return json.dumps(line, ensure_ascii=False)
 
 
@@ -116,6 +115,6 @@ def _as_rows(found: Predictions) -> str:
     lines = []
     for a in found:
         likely = "" if a.probability is None else f"{a.probability:.6g}"
-        answer = (a.rank, a.id, a.label, f"{a.score:.6g}", likely, str(a.known).lower())
-        lines.append("\t".join(map(str, (*found.question, *answer))) + "\n")
+        answer = (a.rank, a.id, a.label, f"{a.score:.6g}", likely, a.split or "new")
+        lines.append("\t".join(map(str, (*found.query, *answer))) + "\n")
     return "".join(lines)

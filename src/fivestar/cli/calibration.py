@@ -10,6 +10,7 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
+import fivestar
 from fivestar.cli.terminal import out as screen
 
 EXAMPLE = "Example: fivestar calibration my_run --out reliability.png"
@@ -33,25 +34,22 @@ def calibration(
     from fivestar.analysis.plots.reliability import reliability_diagram  # noqa: PLC0415  (slow)
     from fivestar.analysis.plots.style import check_figure_path, save_figure  # noqa: PLC0415
     from fivestar.errors import SettingsError  # noqa: PLC0415
-    from fivestar.evaluation.calibration import calibration_report  # noqa: PLC0415
-    from fivestar.prediction.predictor import Predictor  # noqa: PLC0415
-    from fivestar.runs.run import load_run  # noqa: PLC0415
 
     if out is not None:
         check_figure_path(out)
-    predictor = Predictor(load_run(run))
-    if predictor.calibration is None:
+    model = fivestar.load(run)
+    if model.calibration is None:
         raise SettingsError(f"{run}: has no validation triples, so its scores are not calibrated")
-    found = calibration_report(predictor.model, predictor.graph, predictor.calibration)
+    found = model.reliability()
     if as_json:
         listed = {name: each.as_json() for name, each in found.items()}
-        typer.echo(json.dumps({"method": predictor.calibration.method, **listed}, indent=1))
+        typer.echo(json.dumps({"method": model.calibration.method, **listed}, indent=1))
     else:
         table = Table("probability", "Brier score", "expected calibration error", box=SIMPLE)
         for name, each in found.items():
             table.add_row(name, f"{each.brier:.4f}", f"{each.calibration_error:.4f}")
         screen.print(table)
-        screen.print(f"calibrated: {predictor.calibration.method}, fitted on validation")
+        screen.print(f"calibrated: {model.calibration.method}, fitted on validation")
         table = Table("mean probability", "fraction true", "share of answers", box=SIMPLE)
         for likely, true, share in found["calibrated"].bins:
             table.add_row(f"{likely:.1%}", f"{true:.1%}", f"{share:.1%}")

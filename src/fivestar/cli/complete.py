@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.terminal import counting_progress
 from fivestar.cli.terminal import out as screen
 
@@ -43,21 +44,24 @@ def complete(
     Run the same command again to resume after an interruption.
     """
     from fivestar.prediction.completion import Goal  # noqa: PLC0415  (slow to import)
-    from fivestar.prediction.completion_file import check_file, complete_into  # noqa: PLC0415
-    from fivestar.prediction.predictor import Predictor  # noqa: PLC0415
-    from fivestar.runs.run import load_run  # noqa: PLC0415
+    from fivestar.prediction.completion_file import check_file  # noqa: PLC0415
 
-    goal = Goal(threshold, top, slots)
+    Goal(threshold, top, slots)  # refuse bad arguments before anything is loaded
     check_file(out)
-    predictor = Predictor(load_run(run))
-    names = predictor.graph.relations
-    chosen = None if relation is None else [names.find(name) for name in relation]
+    model = fivestar.load(run)
     with counting_progress("scoring") as progress:
-        found = complete_into(out, predictor, goal, chosen, progress)
+        found = model.complete(
+            top=top,
+            threshold=threshold,
+            relations=relation,
+            slots=slots,
+            out=out,
+            progress=progress,
+        )
     table = Table("head", "relation", "tail", "probability")
-    rows = predictor.graph.named(found.triples).slice(0, _SHOWN).to_pylist()
-    for row, likely in zip(rows, found.probabilities, strict=False):
-        shown = "–" if predictor.calibration is None else f"{likely:.1%}"
+    rows = found.table.slice(0, _SHOWN).to_pylist()
+    for row in rows:
+        shown = f"{row['probability']:.1%}" if "probability" in row else "–"
         table.add_row(*(Text(str(row[key])) for key in ("head", "relation", "tail")), shown)
     if rows:
         screen.print(table)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Table
 
+import fivestar
 from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import ranking_progress
 
@@ -35,18 +36,13 @@ def convert(
 
     The scores stay the same. Continue training with fivestar train --from OUT.
     """
-    from fivestar.evaluation.report import evaluate  # noqa: PLC0415  (slow to import)
-    from fivestar.runs.conversion import to_fivestar  # noqa: PLC0415
-    from fivestar.runs.run import load_run  # noqa: PLC0415
-
-    before = load_run(run)
-    after = to_fivestar(before, score, denominator)
-    validation = {}
+    before = fivestar.load(run)
+    after = before.to_fivestar(score, denominator)
+    validation: dict[str, dict[str, Any]] = {}
     if len(after.graph.valid):
         for name, each in (("before", before), ("after", after)):
             with ranking_progress() as progress:
-                ranked = evaluate(each.model, each.graph, each.graph.valid, progress=progress)
-            validation[name] = ranked.figures()
+                validation[name] = each.evaluate("valid", progress=progress)
         after.metrics.setdefault("valid", validation["after"])
     after.save(out)
     _show(validation, after.metrics, out)

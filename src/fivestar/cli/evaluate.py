@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from fivestar.cli.terminal import out, ranking_progress, warn
+import fivestar
+from fivestar.cli.terminal import out, ranking_progress
 from fivestar.errors import SettingsError
-
-if TYPE_CHECKING:
-    from fivestar.graph.knowledge_graph import KnowledgeGraph
-    from fivestar.graph.known_answers import KnownAnswers
-    from fivestar.graph.triples import Triples
-    from fivestar.runs.run import Run
 
 # Smallest difference in MRR for which the ranking without self-answers is printed as well.
 _NOTABLE = 0.005
@@ -57,65 +52,23 @@ def evaluate(
 ) -> None:
     """Evaluate a run: filtered ranks of heads and tails among all entities."""
     counts = _counts(hits)
-    from fivestar.evaluation import report  # noqa: PLC0415  (slow to import)
-    from fivestar.evaluation.budget import score_bytes_within  # noqa: PLC0415
-    from fivestar.evaluation.ranking import SCORE_BYTES  # noqa: PLC0415
-    from fivestar.runs.run import load_run  # noqa: PLC0415
-
-    loaded = load_run(run)
-    score_bytes = SCORE_BYTES
-    if memory is not None:
-        score_bytes = score_bytes_within(memory, loaded.model, 2 * len(loaded.graph.facts))
-    triples, known = loaded.graph.split(split), None
-    if graph is not None:
-        triples, known = _of_other_graph(loaded.graph, graph, split)
-    if not len(triples):
-        raise SettingsError(f"{graph or run}: has no {split} triples; choose another --split")
-    if "refit" in loaded.metrics and (split == "valid" or task == "classification"):
-        warn(
-            "this run was refit on its validation triples, so its metrics on them are too high; "
-            "metrics.json has those measured before the refit"
-        )
-    if task != "links":
-        _other_task(task, loaded, triples, counts, as_json=as_json, plain=not (graph or by))
-        return
+    model = fivestar.load(run)
+    if graph is None and not len(model.graph.split(split)):
+        raise SettingsError(f"{run}: has no {split} triples; choose another --split")
+    if task != "links" and (graph or by):
+        raise SettingsError(f"--graph and --by need --task links, not {task}")
     with ranking_progress() as progress:
-        found = report.evaluate(loaded.model, loaded.graph, triples, known, score_bytes, progress)
-    metrics = found.figures(counts)
-    if by is not None:
-        metrics[f"by_{by}"] = found.apart(loaded.graph, by, counts)
+        metrics = model.evaluate(
+            split, by=by, task=task, hits=counts, graph=graph, memory=memory, progress=progress
+        )
     if as_json:
         typer.echo(json.dumps(metrics, indent=2, ensure_ascii=False))
-    else:
+    elif task == "links":
         _show(metrics, by, counts)
-
-
-def _other_task(
-    task: str,
-    run: Run,
-    triples: Triples,
-    hits: tuple[int, ...],
-    *,
-    as_json: bool,
-    plain: bool,
-) -> None:
-    """Print the metrics of triple classification or relation prediction."""
-    from fivestar.evaluation.classification import classify  # noqa: PLC0415  (slow to import)
-    from fivestar.evaluation.metrics import metrics  # noqa: PLC0415
-    from fivestar.evaluation.relation_ranking import rank_relations  # noqa: PLC0415
-
-    if not plain:
-        raise SettingsError(f"--graph and --by need --task links, not {task}")
-    if task == "classification":
-        values = classify(run.model, run.graph)
     else:
-        values = metrics(rank_relations(run.model, run.graph, triples), hits)
-    if as_json:
-        typer.echo(json.dumps(values, indent=2))
-        return
-    table = Table(*values)
-    table.add_row(*(_number(value) for value in values.values()))
-    out.print(table)
+        table = Table(*metrics)
+        table.add_row(*(_number(value) for value in metrics.values()))
+        out.print(table)
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -126,23 +79,6 @@ def _counts(text: str) -> tuple[int, ...]:
     if not counts or min(counts) < 1:
         raise SettingsError(f"--hits takes whole numbers from 1 on, as in 1,3,10 (not {text!r})")
     return counts
-
-
-def _of_other_graph(graph: KnowledgeGraph, source: str, split: str) -> tuple[Triples, KnownAnswers]:
-    """The triples of another graph in the ids of this one, and the known answers of both."""
-    from fivestar.graph.known_answers import KnownAnswers, with_reciprocals  # noqa: PLC0415
-    from fivestar.graph.reading import read_graph  # noqa: PLC0415
-
-    other = read_graph(source)
-    given = other.split(split)
-    triples = other.translated(given, graph)
-    if len(triples) < len(given):
-        warn(
-            f"{len(given) - len(triples):,} of {len(given):,} {split} triples of {source} have "
-            "names that are not in the run; skipping them"
-        )
-    facts = graph.facts + other.translated(other.facts, graph)
-    return triples, KnownAnswers.of(with_reciprocals(facts, len(graph.relations)))
 
 
 def _show(metrics: dict[str, Any], by: str | None, hits: tuple[int, ...]) -> None:

@@ -11,12 +11,13 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.terminal import out
 
 if TYPE_CHECKING:
     from fivestar.prediction.contributions import Contributions
-    from fivestar.prediction.explanation import Explanation, RankAmong
-    from fivestar.prediction.path_evidence import PathEvidence, PathKind
+    from fivestar.prediction.explanation import Explanation, FilteredRank
+    from fivestar.prediction.path_patterns import PathPattern, SupportingPaths
 
 EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"
 
@@ -28,7 +29,7 @@ def explain(
     tail: Annotated[str, typer.Argument(help="Name or label.")],
     *,
     top: Annotated[
-        int, typer.Option(help="Number of analogous facts, path types and dimensions.", min=1)
+        int, typer.Option(help="Number of analogous facts, path patterns and dimensions.", min=1)
     ] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
@@ -36,10 +37,7 @@ def explain(
 
     Paths have at most three steps in either direction and never use the triple itself.
     """
-    from fivestar.prediction.explanation import explain as explained  # noqa: PLC0415  (slow)
-    from fivestar.runs.run import load_run  # noqa: PLC0415
-
-    found = explained(load_run(run), head, relation, tail, top)
+    found = fivestar.load(run).explain(head, relation, tail, top)
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False, allow_nan=False))
         return
@@ -58,20 +56,20 @@ def _show_fact(found: Explanation) -> None:
     _say(f"{found.head}  {found.relation}  {found.tail}", "bold")
     _say(f"in {' and '.join(found.splits)}" if found.splits else "new: not in the graph")
     _say(
-        f"score {found.score:.3f}, {_rank(found.among_tails)} tails, "
-        f"{_rank(found.among_heads)} heads (filtered)"
+        f"score {found.score:.3f}, {_rank(found.tail_rank)} tails, "
+        f"{_rank(found.head_rank)} heads (filtered)"
     )
 
 
-def _rank(among: RankAmong) -> str:
-    return f"rank {among.rank:,g} of {among.candidates:,}"
+def _rank(rank: FilteredRank) -> str:
+    return f"rank {rank.rank:,g} of {rank.candidates:,}"
 
 
 def _show_analogies(found: Explanation) -> None:
     if not found.analogies:
         _say("\nNo other fact of this relation in train.", "bold")
         return
-    relation, facts = found.relation.label, found.facts_of_relation
+    relation, facts = found.relation.label, found.relation_triples
     _say(f"\nMost similar of {facts:,} facts of {relation} in train", "bold")
     right = [
         Column(name, justify="right") for name in ("head similarity", "tail similarity", "both")
@@ -85,46 +83,46 @@ def _show_analogies(found: Explanation) -> None:
     out.print(table)
 
 
-def _show_paths(paths: PathEvidence) -> None:
-    if not paths.kinds:
+def _show_paths(paths: SupportingPaths) -> None:
+    if not paths.patterns:
         _say("No path of at most three steps connects them in train.", "bold")
         return
-    counts = ", ".join(f"{count:,} of length {n}" for n, count in paths.paths_found.items())
+    counts = ", ".join(f"{count:,} of length {n}" for n, count in paths.paths_by_length.items())
     part = "" if paths.complete else " (a random sample: both are hubs)"
-    is_all = paths.kinds_tried == paths.kinds_found
-    tried = "" if is_all else f", {paths.kinds_tried:,} of them evaluated"
+    is_all = paths.num_screened == paths.num_patterns
+    screened = "" if is_all else f", {paths.num_screened:,} of them evaluated"
     _say(f"Paths between them in train: {counts}{part}", "bold")
     _say(
-        f"Path types: {paths.kinds_found:,}{tried}; the most reliable, with the share of other "
-        "connected pairs that have the relation:"
+        f"Path patterns: {paths.num_patterns:,}{screened}; the most reliable, with the share of "
+        "other connected pairs that have the relation:"
     )
-    for kind in paths.kinds:
-        _say(f"\n  {' '.join(map(str, kind.links))}")
-        _say(f"    {_reliability(kind)}; {kind.count:,} between these two, for example")
-        _say(f"    {kind.walked()}")
+    for pattern in paths.patterns:
+        _say(f"\n  {' '.join(map(str, pattern.links))}")
+        _say(f"    {_confidence(pattern)}; {pattern.count:,} between these two, for example")
+        _say(f"    {pattern.example_text()}")
 
 
-def _reliability(kind: PathKind) -> str:
-    if kind.confidence is None:
+def _confidence(pattern: PathPattern) -> str:
+    if pattern.confidence is None:
         return "connects no other pair"
-    which = "all" if kind.exact else "a sample"
-    share = f"{kind.supported:,} of {kind.pairs:,} pairs ({which})"
-    return f"{kind.confidence:.1%}: {share}"
+    which = "all" if pattern.exact else "a sample"
+    share = f"{pattern.support:,} of {pattern.pairs:,} pairs ({which})"
+    return f"{pattern.confidence:.1%}: {share}"
 
 
 def _show_dimensions(found: Contributions | None) -> None:
     if found is None:
         _say("\nThe score of this model is not a sum over dimensions.", "bold")
         return
-    title = f"\nLargest contributions of {found.dimensions:,} dimensions"
-    total = f"positive {found.gains:.3f}, negative {found.losses:.3f}"
-    biases = f", biases {found.biases:.3f}" if found.biases else ""
-    _say(f"{title} ({total}{biases})", "bold")
+    title = f"\nLargest contributions of {found.num_dimensions:,} dimensions"
+    total = f"positive {found.positive:.3f}, negative {found.negative:.3f}"
+    bias = f", bias {found.bias:.3f}" if found.bias else ""
+    _say(f"{title} ({total}{bias})", "bold")
     has_maps = any(each.map for each in found.largest)
     titles = ("map", "class") if has_maps else ()
     number, share = (Column(name, justify="right") for name in ("dimension", "contribution"))
     table = Table(number, share, *titles, box=SIMPLE)
     for each in found.largest:
-        words = (each.map.words, each.map.kind) if each.map else ()
-        table.add_row(str(each.number), f"{each.contribution:+.3f}", *words)
+        words = (each.map.description, each.map.map_class) if each.map else ()
+        table.add_row(str(each.dimension), f"{each.contribution:+.3f}", *words)
     out.print(table)

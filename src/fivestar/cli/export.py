@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+import fivestar
 from fivestar.cli.terminal import out as screen
 from fivestar.errors import SettingsError
 
@@ -32,17 +33,13 @@ def export(
     maximum inner product search. torch, onnx: a program that scores all tails of (head, relation).
     huggingface: a copy of the run, ready to upload.
     """
-    from fivestar.prediction.export import (  # noqa: PLC0415  (slow to import)
-        OF_A_RUN,
-        export_huggingface,
-    )
-    from fivestar.runs.run import load_run  # noqa: PLC0415
+    from fivestar.prediction.export import export_huggingface  # noqa: PLC0415  (slow to import)
 
     wanted = _wanted(to, hf=hf)
     if wanted == "huggingface":
         export_huggingface(run, out)
     else:
-        OF_A_RUN[wanted](load_run(run), out)
+        fivestar.load(run).export(wanted, out)
     files = ", ".join(sorted(path.name for path in out.iterdir()))
     screen.print(f"saved {out}: {files}", markup=False, soft_wrap=True)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import fivestar
 from fivestar.cli.source import Reading, read_source
 from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
@@ -29,22 +30,21 @@ def fold_in(
     Only the new embeddings are trained; all others stay fixed.
     """
     from fivestar.errors import OutputError  # noqa: PLC0415
-    from fivestar.prediction.fold_in import doubtful  # noqa: PLC0415  (slow to import)
-    from fivestar.prediction.fold_in import fold_in as fold  # noqa: PLC0415
-    from fivestar.runs.run import load_run  # noqa: PLC0415
+    from fivestar.prediction.fold_in import possible_misspellings  # noqa: PLC0415  (slow)
 
     if out.exists():
         raise OutputError(f"{out} exists already; choose another folder or remove it first")
-    loaded = load_run(run)
-    told = read_source(str(facts), Reading())
-    rows = told.named(told.facts).to_pylist()
+    model = fivestar.load(run)
+    given = read_source(str(facts), Reading())
+    rows = given.named(given.facts).to_pylist()
     named = [(row["head"], row["relation"], row["tail"]) for row in rows]
     with counting_progress("fitting") as progress:
-        found = fold(loaded, named, epochs, lr, progress)
-    for name, near in doubtful(found.new, loaded.graph.entities).items():
+        extended = model.add_entities(named, epochs, lr, progress)
+    new = list(extended.graph.entities)[len(model.graph.entities) :]
+    for name, near in possible_misspellings(new, model.graph.entities).items():
         warn(f"Treating {name!r} as a new entity. Did you mean {' or '.join(map(repr, near))}?")
-    found.run.save(out)
-    entities = "1 new entity" if len(found.new) == 1 else f"{len(found.new):,} new entities"
+    extended.save(out)
+    entities = "1 new entity" if len(new) == 1 else f"{len(new):,} new entities"
     screen.print(
         f"{entities} from {len(rows):,} facts; saved in {out}", markup=False, soft_wrap=True
     )

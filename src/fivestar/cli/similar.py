@@ -10,6 +10,7 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.terminal import out
 
 EXAMPLE = "Example: fivestar similar my_run Lyon"
@@ -23,10 +24,7 @@ def similar(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """List the nearest neighbors of an entity (centered cosine similarity)."""
-    from fivestar.prediction.neighbours import similar as nearest  # noqa: PLC0415  (slow)
-    from fivestar.runs.run import load_run  # noqa: PLC0415
-
-    found = nearest(load_run(run), entity, top)
+    found = fivestar.load(run).similar(entity, top)
     if as_json:
         listed = [each.as_json() for each in found]
         typer.echo(json.dumps(listed, indent=2, ensure_ascii=False, allow_nan=False))

@@ -1,21 +1,20 @@
-"""The likeliest new triples of a whole graph, in bounded memory, relation by relation.
+"""Find the most probable new triples of a whole graph, in bounded memory, relation by relation.
 
-For each relation both questions are asked: which tails of these heads, and which heads of these
-tails. A triple's probability is the mean of both, so at least one of the two must reach what is
-wanted; the other is looked up for those few. No (entities × entities) matrix is ever held: scores
-live in tiles, and of each only what may be wanted is kept.
+For each relation both sides are queried: the tails of these heads and the heads of these tails. A
+triple's probability is the mean of both, so at least one of the two must reach the threshold; the
+other is scored only for those triples. No (entities × entities) matrix is held: scores are computed
+in tiles, and only candidates above the threshold are kept.
 
-A model has never been taught that a currency has no capital. So unless all slots are wanted, a
-head must be one of the relation in train, a tail likewise, and no triple relates an entity
-to itself unless self-loops are a meaningful share of the relation in train
-(`KnowledgeGraph.allows_self_answers`).
+A model never learns that a currency has no capital. So with `slots="seen"` a head must be a head of
+the relation in train, a tail likewise, and no triple relates an entity to itself unless self-loops
+are common in the relation (`KnowledgeGraph.allows_self_answers`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,21 +29,23 @@ from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.models.scoring import BATCH_SIZE, new_tiles, score_answers, score_tiles
 from fivestar.models.similarity import TILE
-from fivestar.prediction.predictor import Predictor
+
+if TYPE_CHECKING:
+    from fivestar.prediction.trained_model import TrainedModel
 
 Ids = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 # Which entities may be heads and tails: those seen there in train, or all.
 Slots = Literal["seen", "all"]
-# An answer with less than this share of its question's softmax is never a likely one.
-_LEAST_SHARE = 0.01
-# What a score may lose by exp and log.
-_SLACK = 1e-4
+# Answers with a smaller softmax probability are never returned.
+_MIN_PROB = 0.01
+# Rounding error of exp followed by log.
+_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted: all triples of at least a probability, or so many of the likeliest."""
+    """Either all triples with at least `threshold` probability, or the `top` most probable."""
 
     threshold: float | None = None
     top: int | None = None
@@ -52,7 +53,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         if (self.threshold is None) == (self.top is None):
-            raise SettingsError("give either a threshold or how many (top)")
+            raise SettingsError("give either threshold or top")
         if self.threshold is not None and not 0 < self.threshold <= 1:
             raise SettingsError(f"threshold must be above 0 and at most 1, not {self.threshold}")
         if self.top is not None and self.top < 1:
@@ -60,79 +61,81 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Found:
-    """New triples, the likeliest first."""
+class NewTriples:
+    """New triples by id, most probable first."""
 
     triples: Triples
     probabilities: Numbers
-    shares: Numbers  # the mean of log p over both questions, which orders what is equally likely
+    log_probs: Numbers  # mean of log p over both queries; breaks ties
 
     @classmethod
-    def of(cls, triples: Triples, probabilities: Numbers, shares: Numbers) -> Found:
-        """Ordered, whatever the order given."""
-        order = np.lexsort((-shares, -probabilities))
+    def of(cls, triples: Triples, probabilities: Numbers, log_probs: Numbers) -> NewTriples:
+        """Sort triples by probability."""
+        order = np.lexsort((-log_probs, -probabilities))
         rows = Triples(triples.heads[order], triples.relations[order], triples.tails[order])
-        return cls(rows, probabilities[order], shares[order])
+        return cls(rows, probabilities[order], log_probs[order])
 
     def __len__(self) -> int:
         return len(self.triples)
 
-    def best(self, goal: Goal) -> Found:
-        """Those that are wanted."""
+    def best(self, goal: Goal) -> NewTriples:
+        """Keep the triples that satisfy the goal."""
         end = len(self) if goal.top is None else goal.top
         if goal.threshold is not None:
             end = int((self.probabilities >= goal.threshold).sum())
         t = self.triples
         rows = Triples(t.heads[:end], t.relations[:end], t.tails[:end])
-        return Found(rows, self.probabilities[:end], self.shares[:end])
+        return NewTriples(rows, self.probabilities[:end], self.log_probs[:end])
 
-    def __add__(self, other: Found) -> Found:
-        return Found.of(
+    def __add__(self, other: NewTriples) -> NewTriples:
+        return NewTriples.of(
             self.triples + other.triples,
             np.concatenate([self.probabilities, other.probabilities]),
-            np.concatenate([self.shares, other.shares]),
+            np.concatenate([self.log_probs, other.log_probs]),
         )
 
     def as_arrow(self) -> pa.Table:
-        """A table of ids."""
+        """Return a table of ids."""
         t = self.triples
         columns = {"head": t.heads, "relation": t.relations, "tail": t.tails}
-        return pa.table(columns | {"probability": self.probabilities, "share": self.shares})
+        return pa.table(columns | {"probability": self.probabilities, "share": self.log_probs})
 
     @classmethod
-    def from_arrow(cls, table: pa.Table) -> Found:
-        """What `as_arrow` gave."""
+    def from_arrow(cls, table: pa.Table) -> NewTriples:
+        """Read the table of `as_arrow`."""
         h, r, t, p, s = (column.to_numpy() for column in table.columns)
         return cls(Triples(h, r, t), p, s)
 
 
-NOTHING = Found(Triples.of([]), np.zeros(0), np.zeros(0))
+NO_TRIPLES = NewTriples(Triples.of([]), np.zeros(0), np.zeros(0))
 
 
 class Completer:
-    """Finds the likely new triples of relations, one relation after the other."""
+    """Finds probable new triples, one relation after the other."""
 
-    def __init__(self, predictor: Predictor, goal: Goal) -> None:
-        self.predictor = predictor
+    def __init__(self, trained: TrainedModel, goal: Goal) -> None:
+        self.trained = trained
         self.goal = goal
-        self.model: Model = predictor.model
-        self.graph = predictor.graph
-        if goal.threshold is not None and predictor.calibration is None:
+        self.model: Model = trained.model
+        self.graph = trained.graph
+        if goal.threshold is not None and trained.calibration is None:
             raise SettingsError(
-                "without validation facts there are no probabilities to compare a threshold with; "
-                "ask for the likeliest with top instead"
+                "without validation triples there are no calibrated probabilities to compare a "
+                "threshold with; give top instead"
             )
 
-    def relation(self, number: int, best: Found, on_rows: Callable[[int], None]) -> Found:
-        """The likely new triples of a relation, if `best` are those found before."""
-        least = self._least_share(best)
+    def complete_relation(
+        self, number: int, best: NewTriples, on_queries: Callable[[int], None]
+    ) -> NewTriples:
+        """Return the probable new triples of a relation, given the best of earlier relations."""
+        min_log_prob = self._min_log_prob(best)
         count = len(self.graph.relations)
         domain, range_, loops = self.slots(number)
         tail_queries = Queries.for_tails(domain, np.full(len(domain), number), count)
         head_queries = Queries.for_heads(range_, np.full(len(range_), number), count)
-        tails = self._ask(tail_queries, range_, least, on_rows)
-        heads = self._ask(head_queries, domain, least, on_rows)
-        # As pairs (head, tail), from both sides.
+        tails = self._query(tail_queries, range_, min_log_prob, on_queries)
+        heads = self._query(head_queries, domain, min_log_prob, on_queries)
+        # As pairs (head, tail), from both queries.
         pairs = np.concatenate([tails.pairs, heads.pairs[:, ::-1]])
         pairs = np.unique(pairs[loops | (pairs[:, 0] != pairs[:, 1])], axis=0)
         relation = np.full(len(pairs), number)
@@ -140,75 +143,79 @@ class Completer:
         new = ~triples.are_in(self.graph.facts)
         h, t = pairs[new].T
         relations = np.full(len(h), number)
-        forward = self._shares(Queries.for_tails(h, relations, count), t, tails.totals)
-        backward = self._shares(Queries.for_heads(t, relations, count), h, heads.totals)
-        likely = [self.predictor.likely(x.astype(np.float32)) for x in (forward, backward)]
-        # Without probabilities the softmax itself orders them.
-        chances = [
+        forward = self._log_probs(Queries.for_tails(h, relations, count), t, tails.totals)
+        backward = self._log_probs(Queries.for_heads(t, relations, count), h, heads.totals)
+        calibrated = [self.trained.calibrated(x.astype(np.float32)) for x in (forward, backward)]
+        # Without calibration, order by softmax probability.
+        probabilities = [
             np.exp(x) if None in p else np.array(p, float)
-            for x, p in zip((forward, backward), likely, strict=True)
+            for x, p in zip((forward, backward), calibrated, strict=True)
         ]
-        found = Found.of(
+        return NewTriples.of(
             Triples(triples.heads[new], triples.relations[new], triples.tails[new]),
-            (chances[0] + chances[1]) / 2,
+            (probabilities[0] + probabilities[1]) / 2,
             (forward + backward) / 2,
-        )
-        return found.best(self.goal)
+        ).best(self.goal)
 
     def slots(self, number: int) -> tuple[Ids, Ids, bool]:
-        """Who may be a head and who a tail of a relation, and whether both may be the same."""
+        """Return the allowed heads and tails of a relation, and whether self-loops are allowed."""
         if self.goal.slots == "all":
-            everyone = np.arange(len(self.graph.entities))
-            return everyone, everyone, True
+            entities = np.arange(len(self.graph.entities))
+            return entities, entities, True
         train = self.graph.train
         here = train.relations == number
         heads, tails = train.heads[here], train.tails[here]
         domain, range_ = (np.unique(column).astype(np.int64) for column in (heads, tails))
         return domain, range_, bool(self.graph.allows_self_answers[number])
 
-    def questions(self, number: int) -> int:
-        """How many questions a relation takes."""
+    def num_queries(self, number: int) -> int:
+        """Return the number of queries of a relation."""
         domain, range_, _ = self.slots(number)
         return len(domain) + len(range_)
 
-    def _least_share(self, best: Found) -> float:
-        """The log share below which neither question's answer makes a wanted triple."""
-        wanted = self.goal.threshold
-        if wanted is None and self.goal.top is not None and len(best) >= self.goal.top:
-            wanted = float(best.probabilities[self.goal.top - 1])
-        floor = float(np.log(_LEAST_SHARE))
-        if wanted is None:
+    def _min_log_prob(self, best: NewTriples) -> float:
+        """Return the log p that one of the two answers must reach for the triple to qualify."""
+        threshold = self.goal.threshold
+        if threshold is None and self.goal.top is not None and len(best) >= self.goal.top:
+            threshold = float(best.probabilities[self.goal.top - 1])
+        floor = float(np.log(_MIN_PROB))
+        if threshold is None:
             return floor
-        if self.predictor.calibration is None:
-            return max(floor, float(np.log(wanted)))
+        if self.trained.calibration is None:
+            return max(floor, float(np.log(threshold)))
         grid = np.linspace(floor, 0, 2001)
-        reached = np.flatnonzero(self.predictor.calibration(grid) >= wanted)
-        # One step below, since the curve is known at these points only.
+        reached = np.flatnonzero(self.trained.calibration(grid) >= threshold)
+        # One grid point below: the calibration curve is evaluated on the grid only.
         return float(grid[max(reached[0] - 1, 0)]) if len(reached) else 1.0
 
     @torch.no_grad()
-    def _ask(
-        self, queries: Queries, answers: Ids, least: float, on_rows: Callable[[int], None]
+    def _query(
+        self,
+        queries: Queries,
+        answers: Ids,
+        min_log_prob: float,
+        on_queries: Callable[[int], None],
     ) -> _Answers:
-        """Return all likely answers to queries."""
+        """Return the probable answers to queries, among the allowed `answers`."""
         device, entities = self.model.entities.device, len(self.graph.entities)
         allowed = torch.zeros(entities, dtype=torch.bool, device=device)
         allowed[torch.as_tensor(answers, device=device)] = True
         totals = np.zeros(entities)
         pairs = [np.zeros((0, 2), np.int64)]
         for first in range(0, len(queries), BATCH_SIZE):
-            some = queries[first : first + BATCH_SIZE]
-            total, found = self._answers(some, least)
-            totals[some.entity] = total.double().cpu().numpy()
+            batch = queries[first : first + BATCH_SIZE]
+            total, found = self._answers(batch, min_log_prob)
+            totals[batch.entity] = total.double().cpu().numpy()
             pairs.append(found[allowed[found[:, 1]]].cpu().numpy())
-            on_rows(len(some))
+            on_queries(len(batch))
         return _Answers(np.concatenate(pairs), totals)
 
-    def _answers(self, queries: Queries, least: float) -> tuple[Tensor, Tensor]:
+    def _answers(self, queries: Queries, min_log_prob: float) -> tuple[Tensor, Tensor]:
+        """Return the log of the softmax denominator per query, and (given, answer) pairs."""
         model = self.model
         rows = torch.as_tensor(queries.entity, device=model.entities.device)
-        share = float(np.exp(least))
-        # The softmax so far: its terms are exp(score − high), and mass is their sum.
+        min_prob = float(np.exp(min_log_prob))
+        # Running softmax: terms are exp(score − high), and mass is their sum.
         high = model.entities.new_full((len(rows),), -torch.inf)
         mass = torch.zeros_like(high)
         kept: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -218,32 +225,32 @@ class Completer:
             terms = scores.sub_(higher[:, None]).exp_()
             mass = mass * (high - higher).exp() + terms.sum(dim=1)
             high = higher
-            # The mass only grows, so whatever is wanted in the end is among these.
-            some = ((peak - high).exp() >= share * mass).nonzero()[:, 0]
-            row, column = (terms[some] >= share * mass[some, None]).nonzero(as_tuple=True)
+            # The mass only grows, so all final answers are among these.
+            active = ((peak - high).exp() >= min_prob * mass).nonzero()[:, 0]
+            row, column = (terms[active] >= min_prob * mass[active, None]).nonzero(as_tuple=True)
             kept.append(
-                (some[row], column + start, terms[some[row], column].log() + high[some[row]])
+                (active[row], column + start, terms[active[row], column].log() + high[active[row]])
             )
         total = high + mass.log()
         if not torch.isfinite(total.sum()):
             check_no_nan(total.cpu().numpy())
         row, column, value = (torch.cat(part) for part in zip(*kept, strict=True))
-        wanted = value >= total[row] + least - _SLACK
-        return total, torch.stack([rows[row[wanted]], column[wanted]], dim=1)
+        is_probable = value >= total[row] + min_log_prob - _TOLERANCE
+        return total, torch.stack([rows[row[is_probable]], column[is_probable]], dim=1)
 
-    def _shares(self, queries: Queries, answers: Ids, totals: Numbers) -> Numbers:
-        """Return log p of one answer per query, from the log-sum-exp of each query."""
+    def _log_probs(self, queries: Queries, answers: Ids, totals: Numbers) -> Numbers:
+        """Return log p of one answer per query, given the log denominator of each query."""
         scores = np.zeros(len(queries))
         for first in range(0, len(queries), BATCH_SIZE):
-            some = slice(first, first + BATCH_SIZE)
-            score = score_answers(self.model, queries[some], answers[some])
-            scores[some] = score.double().cpu().numpy()
+            batch = slice(first, first + BATCH_SIZE)
+            score = score_answers(self.model, queries[batch], answers[batch])
+            scores[batch] = score.double().cpu().numpy()
         return scores - totals[queries.entity]
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """Likely (given, answer) pairs, and the log of each question's softmax total."""
+    """Probable (given, answer) pairs, and the log of the softmax denominator per query."""
 
     pairs: Ids
     totals: Numbers

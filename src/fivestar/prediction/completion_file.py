@@ -1,4 +1,8 @@
-"""Completion of a graph into a file: what is done is kept, so that it can be stopped and go on."""
+"""Write the completion of a graph to a file; an interrupted completion resumes.
+
+RDF output (N-Triples) holds each triple and a reified `rdf:Statement` with its confidence, which
+every tool reads. Names that are IRIs stay as they are, others become IRIs.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,111 +22,179 @@ import pyarrow.parquet as pq
 import torch
 
 from fivestar.errors import OutputError
+from fivestar.extras import require
 from fivestar.files import write_atomic
+from fivestar.graph.rdf_terms import RDF, name_as_iri
 from fivestar.graph.vocabulary import NAME_TYPE
-from fivestar.prediction.completion import NOTHING, Completer, Found, Goal
-from fivestar.prediction.predictor import Predictor
-from fivestar.prediction.statements import as_statements
+from fivestar.prediction.completion import NO_TRIPLES, Completer, Goal, NewTriples
+from fivestar.prediction.predictions import html_table
 
-# Called with (questions answered, questions in all).
+if TYPE_CHECKING:
+    from fivestar.prediction.trained_model import TrainedModel
+
+# Called with (queries answered, queries in all).
 Progress = Callable[[int, int], None]
 _TRIPLE = ("head", "relation", "tail")
 FORMATS = (".nt", ".tsv", ".parquet")
+_DECIMAL = "http://www.w3.org/2001/XMLSchema#decimal"
+CONFIDENCE = "urn:fivestar:confidence"
+_MAX_HTML_ROWS = 50
+
+
+@dataclass(frozen=True)
+class Completion:
+    """New triples, most probable first.
+
+    Attributes:
+        new: the triples by id.
+        table: head, relation, tail, head_label, tail_label and, if calibrated, probability.
+    """
+
+    new: NewTriples
+    table: pa.Table
+
+    @classmethod
+    def of(cls, new: NewTriples, trained: TrainedModel) -> Completion:
+        """Name new triples."""
+        graph, triples = trained.graph, new.triples
+        table = graph.named(triples)
+        for column, ids in (("head_label", triples.heads), ("tail_label", triples.tails)):
+            table = table.append_column(column, pa.array(graph.entities.labels_of(ids), NAME_TYPE))
+        if trained.calibration is not None:
+            table = table.append_column("probability", pa.array(new.probabilities))
+        return cls(new, table)
+
+    def __len__(self) -> int:
+        return len(self.new)
+
+    def __repr__(self) -> str:
+        return f"Completion({len(self):,} new triples)"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [f"{value:.1%}" if isinstance(value, float) else str(value) for value in row.values()]
+            for row in self.table.slice(0, _MAX_HTML_ROWS).to_pylist()
+        ]
+        return html_table(self.table.column_names, rows, f"{len(self):,} new triples")
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with one row per triple."""
+        require("pandas", "pandas", "to_pandas")
+        return self.table.to_pandas()
 
 
 def complete(
-    predictor: Predictor,
+    trained: TrainedModel,
     goal: Goal,
     relations: Sequence[int] | None = None,
     progress: Progress | None = None,
     parts: Path | None = None,
-) -> Found:
-    """The likeliest new triples of all relations, or of some by id.
+) -> NewTriples:
+    """Return the most probable new triples of all relations, or of some by id.
 
-    With `parts`, a folder, each relation is written there when it is done, and not done again.
+    With `parts`, a folder, each finished relation is written there and not computed again.
     """
-    chosen = list(range(len(predictor.graph.relations)) if relations is None else relations)
-    completer, best, done = Completer(predictor, goal), NOTHING, 0
-    total = sum(completer.questions(number) for number in chosen)
+    chosen = list(range(len(trained.graph.relations)) if relations is None else relations)
+    completer, best, done = Completer(trained, goal), NO_TRIPLES, 0
+    total = sum(completer.num_queries(number) for number in chosen)
 
-    def count(rows: int) -> None:
+    def count(queries: int) -> None:
         nonlocal done
-        done += rows
+        done += queries
         if progress is not None:
             progress(done, total)
 
     for number in chosen:
-        kept = None if parts is None else parts / f"{number}.parquet"
-        if kept is not None and kept.exists():
-            found = Found.from_arrow(pq.read_table(kept))
-            count(completer.questions(number))
+        part = None if parts is None else parts / f"{number}.parquet"
+        if part is not None and part.exists():
+            new = NewTriples.from_arrow(pq.read_table(part))
+            count(completer.num_queries(number))
         else:
-            found = completer.relation(number, best, count)
-            if kept is not None:
-                write_atomic(kept, _parquet(found.as_arrow()))
-        best = (best + found).best(goal)
+            new = completer.complete_relation(number, best, count)
+            if part is not None:
+                write_atomic(part, _parquet(new.as_arrow()))
+        best = (best + new).best(goal)
     return best
 
 
-def complete_into(
+def complete_to_file(
     out: str | os.PathLike[str],
-    predictor: Predictor,
+    trained: TrainedModel,
     goal: Goal,
     relations: Sequence[int] | None = None,
     progress: Progress | None = None,
-) -> Found:
-    """The same into a new file; stopped, by whatever, it goes on where it was."""
-    place = check_file(out, predictor)
-    parts = place.with_name(f".{place.name}.parts")
-    begun = json.dumps({"of": _fingerprint(predictor, relations), **asdict(goal)}, sort_keys=True)
-    note = parts / "goal.json"
-    if parts.exists() and (not note.exists() or note.read_text() != begun):
+) -> NewTriples:
+    """Write the most probable new triples to a new file; an interrupted call can be repeated."""
+    path = check_file(out, trained)
+    parts = path.with_name(f".{path.name}.parts")
+    state = json.dumps({"of": _fingerprint(trained, relations), **asdict(goal)}, sort_keys=True)
+    state_file = parts / "goal.json"
+    if parts.exists() and (not state_file.exists() or state_file.read_text() != state):
         raise OutputError(
-            f"{parts} holds what another completion has found so far; finish that one with its "
+            f"{parts} holds the partial results of another completion; finish that one with its "
             "own settings, or remove the folder"
         )
     parts.mkdir(exist_ok=True)
-    write_atomic(note, begun.encode())
-    found = complete(predictor, goal, relations, progress, parts)
-    write_atomic(place, _written(found, predictor, place.suffix.lower()))
+    write_atomic(state_file, state.encode())
+    new = complete(trained, goal, relations, progress, parts)
+    write_atomic(path, _encoded(Completion.of(new, trained).table, path.suffix.lower()))
     shutil.rmtree(parts)
-    return found
+    return new
 
 
-def check_file(out: str | os.PathLike[str], predictor: Predictor | None = None) -> Path:
-    """Where new triples can be written: before they are searched for, which may take minutes."""
-    place = Path(out)
-    if place.suffix.lower() not in FORMATS:
-        raise OutputError(f"{place}: new triples are written as {', '.join(FORMATS)}; name it so")
-    if place.exists():
-        raise OutputError(f"{place} exists already; choose another name or remove it first")
-    if not place.parent.is_dir():
-        raise OutputError(f"{place}: there is no folder {place.parent}; make it first")
-    if predictor is not None and place.suffix.lower() == ".tsv":
-        for vocabulary in (predictor.graph.entities, predictor.graph.relations):
+def check_file(out: str | os.PathLike[str], trained: TrainedModel | None = None) -> Path:
+    """Check that new triples can be written to `out` before minutes are spent on finding them."""
+    path = Path(out)
+    if path.suffix.lower() not in FORMATS:
+        raise OutputError(f"{path}: new triples are written as {', '.join(FORMATS)}; name it so")
+    if path.exists():
+        raise OutputError(f"{path} exists already; choose another name or remove it first")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: there is no folder {path.parent}; make it first")
+    if trained is not None and path.suffix.lower() == ".tsv":
+        for vocabulary in (trained.graph.entities, trained.graph.relations):
             if pc.any(pc.match_substring_regex(vocabulary.names, "[\t\r\n]")).as_py():
-                raise OutputError(f"{place}: some names hold tabs or line ends; write .parquet")
-    return place
+                raise OutputError(f"{path}: some names contain tabs or newlines; write .parquet")
+    return path
 
 
-def named(found: Found, predictor: Predictor) -> pa.Table:
-    """New triples by name, with their labels and probabilities."""
-    graph, triples = predictor.graph, found.triples
-    table = graph.named(triples)
-    for column, ids in (("head_label", triples.heads), ("tail_label", triples.tails)):
-        table = table.append_column(column, pa.array(graph.entities.labels_of(ids), NAME_TYPE))
-    if predictor.calibration is not None:
-        table = table.append_column("probability", pa.array(found.probabilities))
-    return table
+def iri(name: str, kind: str) -> str:
+    """Return a name as an IRI; angle brackets around an IRI in a text file are removed.
+
+    >>> iri("<http://example.org/x>", "entity"), iri("New York", "entity")
+    ('http://example.org/x', 'urn:fivestar:entity:New%20York')
+    """
+    bare = name.removeprefix("<").removesuffix(">")
+    return bare if name_as_iri(bare, kind) == bare else name_as_iri(name, kind)
 
 
-def _written(found: Found, predictor: Predictor, suffix: str) -> bytes:
-    table = named(found, predictor)
+def as_statements(table: pa.Table) -> str:
+    """Return N-Triples for a table of head, relation, tail and optionally probability."""
+    lines = []
+    for number, row in enumerate(table.to_pylist()):
+        kinds = (("head", "entity"), ("relation", "relation"), ("tail", "entity"))
+        s, p, o = (f"<{iri(row[column], kind)}>" for column, kind in kinds)
+        lines.append(f"{s} {p} {o} .\n")
+        if "probability" not in row:
+            continue
+        statement = f"_:statement{number}"
+        properties = {
+            f"{RDF}type": f"<{RDF}Statement>",
+            f"{RDF}subject": s,
+            f"{RDF}predicate": p,
+            f"{RDF}object": o,
+            CONFIDENCE: f'"{row["probability"]:.6f}"^^<{_DECIMAL}>',
+        }
+        lines += [f"{statement} <{key}> {value} .\n" for key, value in properties.items()]
+    return "".join(lines)
+
+
+def _encoded(table: pa.Table, suffix: str) -> bytes:
     if suffix == ".parquet":
         return _parquet(table)
     if suffix == ".nt":
         return as_statements(table).encode()
-    # Unquoted, as our reader and all published graphs have it. Labels are for people only.
+    # Unquoted, as our reader and all public datasets have it. Labels are for people only.
     rows = [[" ".join(str(value).split()) for value in row.values()] for row in table.to_pylist()]
     names = zip(*(table[column].to_pylist() for column in _TRIPLE), strict=True)
     lines = ("\t".join((*name, *row[3:])) for name, row in zip(names, rows, strict=True))
@@ -134,9 +207,9 @@ def _parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _fingerprint(predictor: Predictor, relations: Sequence[int] | None) -> str:
-    """Tells runs apart: by their settings and some of their numbers."""
-    run = predictor.run
-    some = torch.cat([run.model.entities[:1000].flatten(), run.model.relations.flatten()])
-    told = f"{run.settings.as_toml()}{len(run.graph.facts)}{relations}"
-    return hashlib.sha256(told.encode() + some.detach().cpu().numpy().tobytes()).hexdigest()
+def _fingerprint(trained: TrainedModel, relations: Sequence[int] | None) -> str:
+    """Return a hash that tells models apart: of the settings and some of the parameters."""
+    model = trained.model
+    values = torch.cat([model.entities[:1000].flatten(), model.relations.flatten()])
+    text = f"{trained.settings.as_toml()}{len(trained.graph.facts)}{relations}"
+    return hashlib.sha256(text.encode() + values.detach().cpu().numpy().tobytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""Which dimensions a score comes from, and what a 5★E does to the head there."""
+"""The contribution of each dimension to a score, and the Möbius map of a 5★E there."""
 
 from __future__ import annotations
 
@@ -16,126 +16,134 @@ from fivestar.models.distances import EuclideanDistance
 from fivestar.models.fivestar import FiveStarE
 from fivestar.models.neural import ConvE
 from fivestar.models.similarity import Biased, Similarity
-from fivestar.prediction.paths import Asked
+from fivestar.prediction.paths import TripleIds
 from fivestar.runs.run import Run
 
-# How far tr²/det may be from where a kind of map has it.
-_TOLERANCE = 0.05
+# Tolerance when classifying a map, as in `fivestar geometry`.
+TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
-class MapThere:
-    """The Möbius map of a relation in one dimension: its kind, and its multiplier k."""
+class MobiusMap:
+    """The Möbius map of a relation in one dimension; `scale` and `degrees` are |k| and arg k.
 
-    kind: str
-    stretch: float | None  # |k|
-    degrees: float | None  # arg k
-    words: str
+    k is the multiplier of the map; both are None if it is not finite.
+    """
+
+    map_class: str
+    scale: float | None
+    degrees: float | None
+    description: str
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """What one dimension adds to the score; `map` only of a 5★E with the denominator mobius."""
+    """The contribution of one dimension; `map` only for a 5★E with the denominator mobius."""
 
-    number: int
+    dimension: int
     contribution: float
-    map: MapThere | None
+    map: MobiusMap | None
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """The dimensions that weigh most; all together, with the biases, they are the score.
+    """The dimensions with the largest contributions.
 
-    `gains` and `losses` are the sums of what adds to the score and of what takes from it.
+    Attributes:
+        largest: dimensions by absolute contribution, largest first.
+        num_dimensions: number of dimensions.
+        positive: sum of all positive contributions.
+        negative: sum of all negative contributions.
+        bias: sum of the biases; with it, positive + negative + bias is the score.
     """
 
     largest: tuple[Dimension, ...]
-    dimensions: int
-    gains: float
-    losses: float
-    biases: float
+    num_dimensions: int
+    positive: float
+    negative: float
+    bias: float
 
 
-def contributions(run: Run, asked: Asked, top: int) -> Contributions | None:
-    """The dimensions that weigh most in a score, or None if the score is no sum over them."""
-    found = terms(run.model, asked, run.settings.model.dim)
-    if found is None:
+def contributions(run: Run, triple: TripleIds, top: int) -> Contributions | None:
+    """Return the largest contributions to a score; None if it is not a sum over dimensions."""
+    parts = terms(run.model, triple, run.settings.model.dim)
+    if parts is None:
         return None
-    each, biases = found
+    each, bias = parts
     order = torch.topk(each.abs(), min(top, len(each))).indices.tolist()
-    maps = _maps(run.model, asked.relation, order)
+    maps = _maps(run.model, triple.relation, order)
     return Contributions(
         tuple(
-            Dimension(number, float(each[number]), there)
-            for number, there in zip(order, maps, strict=True)
+            Dimension(number, float(each[number]), mobius)
+            for number, mobius in zip(order, maps, strict=True)
         ),
         len(each),
         float(each.clamp_min(0).sum()),
         float(each.clamp_max(0).sum()),
-        biases,
+        bias,
     )
 
 
 @torch.no_grad()
-def terms(model: Model, asked: Asked, dim: int) -> tuple[Tensor, float] | None:
-    """What each dimension adds to the score, and the biases; None if the score is no such sum."""
+def terms(model: Model, triple: TripleIds, dim: int) -> tuple[Tensor, float] | None:
+    """Return the contribution per dimension (D) and the bias; None if the score is no such sum."""
     if isinstance(model, ConvE):
-        return None  # what its network makes of the head has no dimensions in common with it
-    query = model.query(torch.tensor([asked.head]), torch.tensor([asked.relation]))[0].double()
-    tail = model.candidates()[asked.tail].double()
-    similarity, biases = model.similarity, 0.0
+        return None  # its network mixes all dimensions of the head
+    query = model.query(torch.tensor([triple.head]), torch.tensor([triple.relation]))[0].double()
+    tail = model.candidates()[triple.tail].double()
+    similarity, bias = model.similarity, 0.0
     if isinstance(similarity, Biased):
-        biases = float(query[-1] + tail[-1])
+        bias = float(query[-1] + tail[-1])
         similarity, query, tail = similarity.inner, query[:-1], tail[:-1]
     if len(query) != len(tail) or len(tail) % dim:
-        return None  # MuRP, whose relation moves the tail as well
-    each = _one_by_one(similarity, query, tail, dim)
+        return None  # MuRP, whose relation transforms the tail as well
+    each = _per_dimension(similarity, query, tail, dim)
     total = similarity.score_pairs(query[None], tail[None])[0]
-    # A model of someone else's may compare in a way that is no sum.
-    return (each, biases) if torch.isclose(each.sum(), total, rtol=1e-5, atol=1e-5) else None
+    # The similarity of a third-party model need not be a sum.
+    return (each, bias) if torch.isclose(each.sum(), total, rtol=1e-5, atol=1e-5) else None
 
 
-def _one_by_one(similarity: Similarity, query: Tensor, tail: Tensor, dim: int) -> Tensor:
-    """The terms of the sum: each dimension compared by itself.
+def _per_dimension(similarity: Similarity, query: Tensor, tail: Tensor, dim: int) -> Tensor:
+    """Score each dimension by itself.
 
-    Rows are [real | imaginary], or more parts, each with a number a dimension.
+    Rows are [real | imaginary] or more parts, each with one number per dimension.
     """
     parts = [row.view(-1, dim).T for row in (query, tail)]
     each = similarity.score_pairs(parts[0], parts[1])
     if isinstance(similarity, EuclideanDistance):
-        # ‖x‖ = Σ xᵢ²/‖x‖: the root is no sum, but the squares share it out.
+        # The root is no sum, but ‖x‖ = Σ xᵢ²/‖x‖.
         shares: Tensor = each.square() / -torch.linalg.vector_norm(each).clamp_min(1e-300)
         return shares
     return each
 
 
-def _maps(model: Model, relation: int, dimensions: list[int]) -> list[MapThere | None]:
+def _maps(model: Model, relation: int, dimensions: list[int]) -> list[MobiusMap | None]:
     if not isinstance(model, FiveStarE) or model.denominator != "mobius":
         return [None] * len(dimensions)
     maps = relation_maps(model, model.relations.detach()[relation])[dimensions]
-    kinds = classify(maps, _TOLERANCE).tolist()
+    classes = classify(maps, TOLERANCE).tolist()
     return [
-        _map_there(MobiusClass(kind), k)
-        for kind, k in zip(kinds, multiplier(maps).tolist(), strict=True)
+        _mobius_map(MobiusClass(each), k)
+        for each, k in zip(classes, multiplier(maps).tolist(), strict=True)
     ]
 
 
-def _map_there(kind: MobiusClass, k: complex) -> MapThere:
-    stretch, degrees = abs(k), math.degrees(math.atan2(k.imag, k.real))
-    turns, stretches = f"rotates by {degrees:.0f}°".replace("-", "−"), f"stretches {stretch:.2g}×"
-    words = {
-        MobiusClass.DEGENERATE: "sends everything to one point",
-        MobiusClass.IDENTITY: "leaves everything in place",
-        MobiusClass.PARABOLIC: "shifts",
-        MobiusClass.CIRCULAR: "turns half round",
-        MobiusClass.ELLIPTIC: turns,
-        MobiusClass.HYPERBOLIC: stretches,
-        MobiusClass.LOXODROMIC: f"{turns}, {stretches}",
-    }[kind]
-    is_finite = math.isfinite(stretch) and math.isfinite(degrees)
-    return MapThere(
-        kind.name.lower(),
-        stretch if is_finite else None,
+def _mobius_map(map_class: MobiusClass, k: complex) -> MobiusMap:
+    scale, degrees = abs(k), math.degrees(math.atan2(k.imag, k.real))
+    rotates, scales = f"rotates by {degrees:.0f}°".replace("-", "−"), f"scales by {scale:.2g}"
+    description = {
+        MobiusClass.DEGENERATE: "maps everything to one point",
+        MobiusClass.IDENTITY: "identity",
+        MobiusClass.PARABOLIC: "translates",
+        MobiusClass.CIRCULAR: "half-turn",
+        MobiusClass.ELLIPTIC: rotates,
+        MobiusClass.HYPERBOLIC: scales,
+        MobiusClass.LOXODROMIC: f"{rotates}, {scales}",
+    }[map_class]
+    is_finite = math.isfinite(scale) and math.isfinite(degrees)
+    return MobiusMap(
+        map_class.name.lower(),
+        scale if is_finite else None,
         degrees if is_finite else None,
-        words,
+        description,
     )

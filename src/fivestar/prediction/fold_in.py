@@ -1,4 +1,4 @@
-"""New entities without training again: their embeddings are fitted to their facts alone."""
+"""Inductive fold-in: fit embeddings of new entities to their triples, without retraining."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from fivestar.spelling import closest_names
 from fivestar.training.new_rows import first_guess, fit_new_rows
 
 Fact = tuple[str, str, str]
-# How long and how fast rows are fitted; experiments/answers/fold_in.py compares others.
-EPOCHS, RATE = 20, 0.03
-# New names that are compared with all known ones.
-_LOOKED_AT = 20
+# Defaults, chosen by experiments/answers/fold_in.py.
+EPOCHS, LEARNING_RATE = 20, 0.03
+# New names that are checked for misspellings.
+_MAX_CHECKED = 20
 
 
 @dataclass(frozen=True)
-class Folded:
-    """The run with the new entities, and who they are."""
+class FoldedIn:
+    """The run with the new entities, and their names."""
 
     run: Run
     new: list[str]
@@ -36,13 +36,23 @@ def fold_in(
     run: Run,
     facts: Iterable[Fact],
     epochs: int = EPOCHS,
-    lr: float = RATE,
+    lr: float = LEARNING_RATE,
     progress: Progress | None = None,
-) -> Folded:
-    """The run with all entities of these facts that it did not know.
+) -> FoldedIn:
+    """Return the run extended by all entities of these triples that it lacks.
 
-    Every fact must tell something of a new entity; nothing that was trained changes. `progress` is
-    called with (epochs done, epochs in all).
+    Only the embeddings of the new entities are fitted; nothing that was trained changes.
+
+    Args:
+        run: a trained run.
+        facts: triples by name; each must have at least one new entity.
+        epochs: passes over the new triples.
+        lr: learning rate.
+        progress: called with (epochs done, epochs in all).
+
+    Raises:
+        GraphError: if there are no triples, or one has no new entity.
+        UnknownName: if a relation is not in the graph.
     """
     graph, new, triples = _extended(run.graph, list(facts))
     settings = run.settings
@@ -51,8 +61,8 @@ def fold_in(
     count = len(run.graph.entities)
     with torch.no_grad():
         for name, table in model.state_dict().items():
-            into = table[: len(old[name])] if table.ndim else table
-            into.copy_(old[name])
+            target = table[: len(old[name])] if table.ndim else table
+            target.copy_(old[name])
     rows = torch.arange(count, len(graph.entities), device=model.entities.device)
     relations = len(graph.relations)
     first_guess(model, triples, run.graph.train, rows, relations)
@@ -69,30 +79,30 @@ def fold_in(
     )
     for parameter in model.parameters():
         parameter.grad = None
-    folded = {**run.metrics, "folded_in": {"entities": len(new), "facts": len(triples)}}
-    return Folded(Run(graph, settings, model, folded, run.history), new)
+    metrics = {**run.metrics, "folded_in": {"entities": len(new), "facts": len(triples)}}
+    return FoldedIn(Run(graph, settings, model, metrics, run.history), new)
 
 
-def doubtful(new: list[str], known: Vocabulary) -> dict[str, list[str]]:
-    """Which new names may be misspellings, and of what; of many, the first are looked at."""
-    names = list(known)  # comparing with each takes a while
-    return {name: near for name in new[:_LOOKED_AT] if (near := closest_names(name, names))}
+def possible_misspellings(new: list[str], existing: Vocabulary) -> dict[str, list[str]]:
+    """Return the new names that resemble existing ones, with those; only the first are checked."""
+    names = list(existing)
+    return {name: near for name in new[:_MAX_CHECKED] if (near := closest_names(name, names))}
 
 
 def _extended(
     graph: KnowledgeGraph, facts: list[Fact]
 ) -> tuple[KnowledgeGraph, list[str], Triples]:
-    """The graph with new entities and their facts; the new names; the facts by id."""
+    """Return the graph with the new entities and triples, the new names, and the triples by id."""
     if not facts:
-        raise GraphError("there are no facts to learn a new entity from")
+        raise GraphError("there are no triples to fit a new entity to")
     numbers: dict[str, int] = {}
     rows = []
     for head, relation, tail in facts:
         ids = [graph.entities.lookup(name) for name in (head, tail)]
         if None not in ids:
             raise GraphError(
-                f"({head}, {relation}, {tail}): both entities are known already, and what is "
-                "known is not changed here; train with --from to learn new facts of theirs"
+                f"({head}, {relation}, {tail}): both entities are in the model already, and their "
+                "embeddings are not changed; train further to learn new triples of theirs"
             )
         r = graph.relations.find(relation)
         h, t = (
@@ -102,20 +112,22 @@ def _extended(
         rows.append((h, r, t))
     new = list(numbers)
     triples = Triples.of(rows).distinct()
-    larger = replace(graph, entities=_with(graph.entities, new), train=graph.train + triples)
-    return larger, new, triples
+    extended = replace(
+        graph, entities=_extended_vocabulary(graph.entities, new), train=graph.train + triples
+    )
+    return extended, new, triples
 
 
-def _with(names: Vocabulary, new: list[str]) -> Vocabulary:
+def _extended_vocabulary(names: Vocabulary, new: list[str]) -> Vocabulary:
     more = pa.array(new, NAME_TYPE)
-    nothing = pa.nulls(len(new), NAME_TYPE)
+    missing = pa.nulls(len(new), NAME_TYPE)
 
-    def longer(column: pa.Array | None, by: pa.Array) -> pa.Array | None:
+    def extend(column: pa.Array | None, by: pa.Array) -> pa.Array | None:
         return None if column is None else pa.concat_arrays([column, by])
 
     return Vocabulary(
         names.kind,
-        longer(names.names, more),
-        longer(names.labels, nothing),
-        longer(names.descriptions, nothing),
+        extend(names.names, more),
+        extend(names.labels, missing),
+        extend(names.descriptions, missing),
     )

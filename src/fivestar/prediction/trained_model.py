@@ -1,47 +1,93 @@
-"""What the public library hands out: a run that can be asked."""
+"""`TrainedModel`: the one face of a trained model for Python, the command line and the server."""
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from fivestar.errors import GraphError, GraphWarning, SettingsError
+import numpy as np
+import numpy.typing as npt
+
+from fivestar.errors import GraphWarning, SettingsError
+from fivestar.evaluation import calibration as calibrating
+from fivestar.evaluation.calibration import Calibration, Reliability
+from fivestar.evaluation.metrics import HITS
+from fivestar.evaluation.ranking import Progress
+from fivestar.evaluation.report import Grouping
 from fivestar.evaluation.topk import Which
-from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
+from fivestar.graph.queries import Ids
 from fivestar.models.fivestar import Denominator, Score
+from fivestar.prediction import completion_file
+from fivestar.prediction.completion import Goal, Slots
+from fivestar.prediction.completion_file import Completion
+from fivestar.prediction.evaluate import Metrics, Task, evaluate
 from fivestar.prediction.explanation import Explainer, Explanation
-from fivestar.prediction.fold_in import Fact, fold_in
-from fivestar.prediction.neighbours import Neighbour, similar
-from fivestar.prediction.predictor import Prediction, Predictions, Predictor
+from fivestar.prediction.export import EXPORTERS, Format
+from fivestar.prediction.fold_in import EPOCHS, LEARNING_RATE, Fact, fold_in
+from fivestar.prediction.neighbors import Neighbors, similar
+from fivestar.prediction.predict import (
+    Keys,
+    held_out_keys,
+    predict_ids,
+    score_triple,
+    unseen_warnings,
+)
+from fivestar.prediction.predictions import (
+    Prediction,
+    Predictions,
+    Query,
+    Split,
+    html_table,
+    query_ids,
+)
 from fivestar.runs import conversion
-from fivestar.runs.run import Run, load_run, read_begun_run
-from fivestar.runs.settings import Settings, make_settings
-from fivestar.training import loop
-from fivestar.training.held_out import with_validation
-from fivestar.training.validation import StageCallback
+from fivestar.runs.run import Run, load_run
+
+PathLike = str | os.PathLike[str]
 
 
 class TrainedModel(Run):
-    """A trained model with its graph and settings, which answers by name.
+    """A trained model with its graph, settings, metrics and history.
 
-    Names are ids or labels, in upper or lower case; what is not known or ambiguous is an error
-    that lists what may have been meant.
+    Entities and relations are given by name or label, ignoring case. A name that is unknown or
+    ambiguous is an error that lists what may have been meant.
+
+    >>> import fivestar
+    >>> facts = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
+    >>> model = fivestar.train(facts, dim=4, epochs=2)
+    >>> len(model.predict_tails("a", "next", top=3))
+    3
     """
 
     @classmethod
     def of(cls, run: Run) -> TrainedModel:
-        """The same run."""
+        """Wrap a run."""
+        if isinstance(run, TrainedModel):
+            return run
         return cls(run.graph, run.settings, run.model, run.metrics, run.history)
 
-    @cached_property
-    def predictor(self) -> Predictor:
-        """What answers; it remembers what it has found out about the graph."""
-        return Predictor(self)
+    def __repr__(self) -> str:
+        return f"TrainedModel({', '.join(f'{k} {v}' for k, v in self._summary().items())})"
+
+    def _repr_html_(self) -> str:
+        return html_table(("TrainedModel", ""), self._summary().items())
+
+    def _summary(self) -> dict[str, str]:
+        graph, valid = self.graph, self.metrics.get("valid", {})
+        summary = {
+            "model": f"{self.settings.model.name}, dim {self.settings.model.dim}",
+            "graph": f"{graph.name!r}, {len(graph.entities):,} entities, "
+            f"{len(graph.relations):,} relations, {len(graph.train):,} training triples",
+        }
+        if "epochs" in self.metrics:
+            summary["epochs"] = f"{self.metrics['epochs']:,}"
+        if "mrr" in valid:
+            summary["valid MRR"] = f"{valid['mrr']:.4f}"
+        return summary
 
     def predict_tails(
         self,
@@ -51,8 +97,20 @@ class TrainedModel(Run):
         which: Which = "all",
         types: Sequence[str] = (),
     ) -> Predictions:
-        """The likeliest tails of (head, relation, ?): all, or only `new` or `known` ones."""
-        return self.predictor.ask([(head, relation, "_")], top, which, types)[0]
+        """Predict the tails of (head, relation, ?), best first.
+
+        Args:
+            head: an entity.
+            relation: a relation.
+            top: number of answers.
+            which: "all" answers, only "new" ones, or only "known" ones (in any split).
+            types: if given, only entities that have one of these types.
+
+        Raises:
+            UnknownName, AmbiguousName: if a name cannot be resolved.
+            SettingsError: if `top` is below 1.
+        """
+        return self.predict([(head, relation, "_")], top, which, types)[0]
 
     def predict_heads(
         self,
@@ -62,167 +120,241 @@ class TrainedModel(Run):
         which: Which = "all",
         types: Sequence[str] = (),
     ) -> Predictions:
-        """The likeliest heads of (?, relation, tail)."""
-        return self.predictor.ask([("_", relation, tail)], top, which, types)[0]
+        """Predict the heads of (?, relation, tail); see `predict_tails`."""
+        return self.predict([("_", relation, tail)], top, which, types)[0]
 
     def predict_relations(
         self, head: str, tail: str, top: int = 10, which: Which = "all"
     ) -> Predictions:
-        """The likeliest relations of (head, ?, tail)."""
-        return self.predictor.ask([(head, "_", tail)], top, which)[0]
+        """Predict the relations of (head, ?, tail); see `predict_tails`."""
+        return self.predict([(head, "_", tail)], top, which)[0]
+
+    def predict(
+        self,
+        queries: Sequence[Query],
+        top: int = 10,
+        which: Which = "all",
+        types: Sequence[str] = (),
+    ) -> list[Predictions]:
+        """Answer many queries at once, each a triple of names with one slot missing ("_" or "?").
+
+        All names are resolved before any query is answered.
+        """
+        if top < 1:
+            raise SettingsError(f"top must be at least 1, not {top}")
+        ids = np.array([query_ids(self.graph, query) for query in queries]).reshape(-1, 3)
+        for message in self.unseen_warnings(ids):
+            warnings.warn(message, GraphWarning, stacklevel=3)
+        answers = self.predict_ids(ids, top, which, types)
+        return [Predictions(*pair) for pair in zip(queries, answers, strict=True)]
+
+    def predict_ids(
+        self, queries: Ids, top: int, which: Which = "all", types: Sequence[str] = ()
+    ) -> list[list[Prediction]]:
+        """Answer queries (n, 3) by id, −1 for the missing slot; for servers and batch jobs."""
+        return predict_ids(self, queries, top, which, types)
 
     def score(self, head: str, relation: str, tail: str) -> Prediction:
-        """The score, probability and rank of one triple."""
-        return self.predictor.score(head, relation, tail)
+        """Return score, probability and split of one triple, and the rank of its tail."""
+        entities, relations = self.graph.entities, self.graph.relations
+        ids = entities.find(head), relations.find(relation), entities.find(tail)
+        return score_triple(self, *ids)
+
+    def evaluate(
+        self,
+        split: Split = "test",
+        *,
+        by: Grouping | None = None,
+        task: Task = "links",
+        hits: tuple[int, ...] = HITS,
+        graph: Any = None,
+        memory: str | None = None,
+        progress: Progress | None = None,
+    ) -> Metrics:
+        """Rank heads and tails of a split among all entities (filtered).
+
+        Args:
+            split: which triples to rank.
+            by: also per "relation", "side", "category" (1-1, 1-N, …) or "seen" (entities).
+            task: "links", or triple "classification", or prediction of "relations".
+            hits: the k of hits@k.
+            graph: rank the triples of this graph (anything `read_graph` reads), matched by name.
+            memory: bound of the working set, such as "1GiB".
+            progress: called with (queries ranked, queries in all).
+
+        Returns:
+            Metrics by name, with "heads" and "tails" and, if asked, "by_…" as nested dictionaries.
+
+        Raises:
+            SettingsError: if the split is empty.
+        """
+        return evaluate(
+            self, split, by=by, task=task, hits=hits, graph=graph, memory=memory, progress=progress
+        )
+
+    def complete(
+        self,
+        *,
+        top: int | None = None,
+        threshold: float | None = None,
+        relations: Sequence[str] | None = None,
+        slots: Slots = "seen",
+        out: PathLike | None = None,
+        progress: Progress | None = None,
+    ) -> Completion:
+        """Find the most probable triples that the graph does not hold.
+
+        Args:
+            top: number of triples. Give either this or `threshold`.
+            threshold: least calibrated probability.
+            relations: only these relations.
+            slots: heads and tails "seen" with the relation in train, or "all" entities.
+            out: also write a new .tsv, .parquet or .nt file. An interrupted call with the same
+                arguments resumes.
+            progress: called with (queries answered, queries in all).
+        """
+        goal = Goal(threshold, top, slots)
+        find = self.graph.relations.find
+        chosen = None if relations is None else [find(name) for name in relations]
+        if out is None:
+            new = completion_file.complete(self, goal, chosen, progress)
+        else:
+            new = completion_file.complete_to_file(out, self, goal, chosen, progress)
+        return Completion.of(new, self)
 
     def explain(self, head: str, relation: str, tail: str, top: int = 5) -> Explanation:
-        """What speaks for a triple: similar facts, connecting paths, and dimensions."""
+        """Explain a triple by analogous facts, supporting paths and dimensions, `top` of each."""
         return self._explainer.explain(head, relation, tail, top)
 
-    def similar(self, entity: str, top: int = 10) -> list[Neighbour]:
-        """The entities most like one."""
+    def similar(self, entity: str, top: int = 10) -> Neighbors:
+        """Return the nearest neighbors of an entity by centered cosine."""
         return similar(self, entity, top)
 
-    def with_entity(self, name: str, facts: Iterable[Fact]) -> TrainedModel:
-        """The model with an entity that it did not know, fitted to its facts (h, r, t)."""
-        return self.with_entities(_about(name, list(facts)))
+    def calibrate(self, seed: int = 0, progress: Progress | None = None) -> Calibration:
+        """Fit probabilities on the validation triples (Platt scaling or isotonic regression).
 
-    def with_entities(self, facts: Iterable[Fact]) -> TrainedModel:
-        """The model with all entities of these facts that it did not know; none of it changes."""
-        return TrainedModel.of(fold_in(self, facts).run)
+        Training does this already; call it for models that come from elsewhere. The result is
+        stored in `metrics` and used from now on.
+        """
+        fitted = calibrating.calibrate(self.model, self.graph, seed, progress=progress)
+        self.metrics["calibration"] = fitted.as_json()
+        self.__dict__["calibration"] = fitted
+        return fitted
+
+    def reliability(self, seed: int = 0) -> dict[str, Reliability]:
+        """Return Brier score and expected calibration error of the probabilities on test.
+
+        Keys are "sigmoid" (of the score), "softmax" and "calibrated".
+        """
+        if self.calibration is None:
+            raise SettingsError("there are no validation triples, so no calibrated probabilities")
+        return calibrating.calibration_report(self.model, self.graph, self.calibration, seed)
+
+    def add_entities(
+        self,
+        facts: Iterable[Fact],
+        epochs: int = EPOCHS,
+        lr: float = LEARNING_RATE,
+        progress: Progress | None = None,
+    ) -> TrainedModel:
+        """Return the model extended by the new entities of some triples (inductive fold-in).
+
+        Only their embeddings are fitted, in seconds; everything else stays as it was trained.
+
+        Args:
+            facts: triples (head, relation, tail), each with at least one new entity.
+            epochs: passes over these triples.
+            lr: learning rate.
+            progress: called with (epochs done, epochs in all).
+
+        Raises:
+            GraphError: if there are no triples, or one has no new entity.
+        """
+        return TrainedModel.of(fold_in(self, facts, epochs, lr, progress).run)
+
+    def export(self, to: Format, out: PathLike) -> None:
+        """Write a new folder for other tools.
+
+        Args:
+            to: "parquet", "numpy", "word2vec", "projector" (embeddings), "vectors" (for maximum
+                inner product search), "torch", "onnx" (a program that scores all tails), or
+                "huggingface" (the saved model with its card).
+            out: the new folder.
+        """
+        if to == "huggingface":
+            self.save(out)
+        elif to in EXPORTERS:
+            EXPORTERS[to](self, out)
+        else:
+            raise SettingsError(f"no format {to!r}; choose one of {', '.join(get_args(Format))}")
+
+    def to_fivestar(
+        self, score: Score | None = None, denominator: Denominator = "mobius"
+    ) -> TrainedModel:
+        """Return the same model as a 5★E, with the same scores or (pRotatE) the same ranks."""
+        return TrainedModel.of(conversion.to_fivestar(self, score, denominator))
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """Return the calibration stored by training, or fit one; None without validation."""
+        stored = self.metrics.get("calibration")
+        if stored is not None:
+            return Calibration.from_json(stored)
+        if "refit" in self.metrics or not len(self.graph.valid):
+            return None  # nothing is held out
+        return calibrating.calibrate(self.model, self.graph)
+
+    def calibrated(self, log_probs: npt.NDArray[np.float32]) -> list[float | None]:
+        """Return calibrated probabilities for log p(answer | query), or None for each."""
+        if self.calibration is None:
+            return [None] * len(log_probs)
+        probabilities: list[float | None] = self.calibration(log_probs).tolist()
+        return probabilities
+
+    @cached_property
+    def known_answers(self) -> KnownAnswers:
+        """Return the answers in all splits, to tail queries and head queries."""
+        return KnownAnswers.of(with_reciprocals(self.graph.facts, len(self.graph.relations)))
+
+    @cached_property
+    def held_out_keys(self) -> dict[Split, Keys]:
+        """Return sorted keys of the valid and test triples (see `predict.held_out_keys`)."""
+        return held_out_keys(self.graph)
+
+    @cached_property
+    def seen_in_train(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return masks of the entities and relations that have training triples."""
+        train = self.graph.train
+        entities = np.zeros(len(self.graph.entities), bool)
+        entities[train.heads] = entities[train.tails] = True
+        relations = np.zeros(len(self.graph.relations), bool)
+        relations[train.relations] = True
+        return entities, relations
+
+    def unseen_warnings(self, queries: Ids) -> list[str]:
+        """Return a warning per entity or relation of queries (n, 3) that train does not have."""
+        return unseen_warnings(self, queries)
 
     @cached_property
     def _explainer(self) -> Explainer:
         return Explainer(self)
 
 
-def _about(name: str, facts: list[Fact]) -> list[Fact]:
-    for head, relation, tail in facts:
-        if name not in (head, tail):
-            raise GraphError(f"({head}, {relation}, {tail}) says nothing of {name!r}")
-    return facts
-
-
-def load(folder: str | os.PathLike[str], epoch: int | None = None) -> TrainedModel:
-    """A trained run, refused if anything in its folder has changed.
-
-    With `epoch`, the model is the snapshot of that epoch (see `snapshot-epochs`).
-    """
-    return TrainedModel.of(load_run(folder, epoch))
-
-
-def train(  # noqa: PLR0913
-    graph: KnowledgeGraph,
-    settings: Settings | Mapping[str, Any] | None = None,
-    out: str | os.PathLike[str] | None = None,
-    on_epoch: loop.Callback | None = None,
-    on_step: loop.StepCallback | None = None,
-    source: str | os.PathLike[str] | None = None,
-    *,
-    valid: float | None = None,
-    refit: bool = False,
-    on_stage: StageCallback | None = None,
-    budget: str | dt.timedelta | None = None,
-    budget_models: Sequence[str] = (),
-    budget_dims: Sequence[int] = (),
-) -> TrainedModel:
-    """Train a model on a graph.
+def load(folder: PathLike, epoch: int | None = None, *, mapped: bool = False) -> TrainedModel:
+    """Load a trained model from its folder; refused if any file has changed.
 
     Args:
-        graph: what to learn. If it has no validation facts, some of its training facts are held
-            out: `model.graph.valid` holds them, and they are not trained on.
-        settings: `Settings`, or nested mappings as in `{"model": {"dim": 50}}`.
-        out: a new folder for the run; it can be resumed and loaded from there.
-        on_epoch: called with a line of history after each epoch.
-        on_step: called after each step with the epochs done, a fraction included.
-        source: the folder of a run to begin from, on this graph or on another one: what it knows
-            of the entities and relations of the same names is kept. Unless settings are given, its
-            own are used.
-        valid: how many facts to hold out, as a share or a number; 0 for none, with a warning of
-            what is lost. By default 5 %, at least 100 and at most 10,000 facts, but never more than
-            a fifth. Facts between the same two entities stay together, and every entity and
-            relation keeps a fact in train.
-        refit: finally train anew on train and valid, for the number of epochs that was best. The
-            metrics stay those from before; `metrics["refit"]` says so.
-        on_stage: called with ("validation" or "calibration", queries done, queries in all), and
-            with ("refit", 0, epochs) when a refit begins.
-        budget: the time for everything, as in `"10m"` or a timedelta: settings are searched by
-            validation, and the best are trained to the end. Settings that are given are not
-            searched, so give only those that must hold. The callbacks are called in the final
-            trainings. Needs the extra `search`.
-        budget_models: models to choose from within the budget, the first being the default.
-        budget_dims: dimensions to choose from within the budget, the first being the default.
-
-    Returns:
-        The model with the best validation MRR, or that of the last epoch without validation.
+        folder: where it was saved.
+        epoch: load the snapshot of this epoch (see the setting `snapshot_epochs`).
+        mapped: keep the parameters in their file, read-only, shared by all processes.
 
     Raises:
-        SettingsError: if settings do not go together, or `valid` is given for a graph that has
-            validation facts.
-
-    >>> from fivestar.graph.reading import read_graph
-    >>> facts = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
-    >>> model = train(read_graph(facts), {"model": {"dim": 4}, "training": {"epochs": 2}})
-    >>> model.graph
-    KnowledgeGraph('graph': 4 entities, 1 relations, 10 / 2 / 0 triples)
+        SourceNotFound: if there is no such folder or snapshot.
+        DamagedRun: if a file has changed, or training has not finished.
     """
-    if budget is None and (budget_models or budget_dims):
-        raise SettingsError("budget_models and budget_dims need a budget")
-    if budget is not None and (source is not None or refit):
-        raise SettingsError(
-            "a budget chooses settings and trains once, from scratch: omit "
-            + ("source" if source is not None else "refit")
-        )
-    validated = with_validation(graph, valid, source)
-    if validated.warning:
-        warnings.warn(validated.warning, GraphWarning, stacklevel=2)
-    if budget is not None:
-        from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
-
-        if isinstance(settings, Settings):
-            settings = settings.model_dump(exclude_unset=True)
-        watcher = time_budget.Quiet(on_epoch, on_step)
-        values, choices = settings or {}, (budget_models, budget_dims)
-        within = time_budget.train_within(validated.graph, values, budget, out, watcher, *choices)
-        return TrainedModel.of(within)
-    if source is not None and settings is None:
-        settings = read_begun_run(Path(source))[1]
-    if not isinstance(settings, Settings):
-        settings = make_settings(settings or {})
-    if refit:
-        training = settings.training.model_copy(update={"refit": True})
-        settings = settings.model_copy(update={"training": training})
-    run = loop.train(validated.graph, settings, out, on_epoch, on_step, source, on_stage)
-    return TrainedModel.of(run)
-
-
-def resume(
-    folder: str | os.PathLike[str],
-    on_epoch: loop.Callback | None = None,
-    on_step: loop.StepCallback | None = None,
-    *,
-    on_stage: StageCallback | None = None,
-) -> TrainedModel:
-    """Go on with a run that was stopped, by whatever: the result is as if it had not been.
-
-    A run within a time budget continues in its search or its final training; the time that it has
-    used before counts.
-    """
-    from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
-
-    if time_budget.has_budget(Path(folder)):
-        watcher = time_budget.Quiet(on_epoch, on_step)
-        return TrainedModel.of(time_budget.resume_within(folder, watcher))
-    return TrainedModel.of(loop.resume(folder, on_epoch, on_step, on_stage))
-
-
-def to_fivestar(
-    run: Run, score: Score | None = None, denominator: Denominator = "mobius"
-) -> TrainedModel:
-    """The same run as a 5★E, with the same scores or (pRotatE) the same ranks."""
-    return TrainedModel.of(conversion.to_fivestar(run, score, denominator))
+    return TrainedModel.of(load_run(folder, epoch, mapped=mapped))
 
 
 def from_pykeen(model: Any, triples_factory: Any) -> TrainedModel:
-    """A run of a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN."""
+    """Return a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN."""
     return TrainedModel.of(conversion.from_pykeen(model, triples_factory))

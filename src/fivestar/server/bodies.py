@@ -96,7 +96,7 @@ class Answer(BaseModel):
     label: str
     score: float
     probability: float | None
-    known: bool
+    split: str | None
 
 
 class Question(BaseModel):
@@ -138,7 +138,7 @@ class Scored(BaseModel):
     score: float
     probability: float | None
     rank: int
-    known: bool
+    split: str | None
 
 
 class NeighbourOf(BaseModel):

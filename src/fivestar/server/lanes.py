@@ -16,7 +16,8 @@ import numpy as np
 
 from fivestar.evaluation.topk import Which
 from fivestar.models.scoring import BATCH_SIZE
-from fivestar.prediction.predictor import Prediction, Predictor
+from fivestar.prediction.predictions import Prediction
+from fivestar.prediction.trained_model import TrainedModel
 from fivestar.server.counters import Counters
 from fivestar.server.problems import busy
 
@@ -68,7 +69,7 @@ class Batcher:
     """
 
     def __init__(
-        self, predictor: Predictor, lane: Lane, most_waiting: int, counters: Counters
+        self, predictor: TrainedModel, lane: Lane, most_waiting: int, counters: Counters
     ) -> None:
         self._predictor = predictor
         self._lane = lane
@@ -117,7 +118,7 @@ class Batcher:
             places = list(group)
             numbers = np.array([questions[place].numbers for place in places])
             top = max(questions[place].top for place in places)
-            answers = self._predictor.answer(numbers, top, which, types)
+            answers = self._predictor.predict_ids(numbers, top, which, types)
             for place, best in zip(places, answers, strict=True):
                 found[place] = best[: questions[place].top]
         return [found[place] for place in range(len(questions))]

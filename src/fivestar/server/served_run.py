@@ -39,13 +39,13 @@ class ServedRun:
         self.name = name
         self.run = TrainedModel.of(load_run(folder, mapped=True))
         self.graph = self.run.graph
-        self.predictor = self.run.predictor
+        self.predictor = self.run
         self._maps: dict[tuple[Method, int], Json] = {}
 
     def warm_up(self) -> None:
         """Find out everything that the first questions need."""
         some, relation = self.graph.entities.name_of(0), self.graph.relations.name_of(0)
-        self.predictor.ask([(some, relation, "_"), ("_", relation, some)], top=1)
+        self.predictor.predict([(some, relation, "_"), ("_", relation, some)], top=1)
         self.search.find("warm-up")
 
     def info(self) -> Json:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from fivestar.errors import AmbiguousName, UnknownName
 from fivestar.evaluation.topk import Which
-from fivestar.prediction.predictor import OPEN
+from fivestar.prediction.predictions import MISSING as OPEN
 from fivestar.server.bodies import (
     AnsweredBatch,
     AnsweredOne,
@@ -81,7 +81,7 @@ async def score(body: AskScore, service: Served) -> Response:
     question = run.question(numbers)
     names = (question[slot]["id"] for slot in ("head", "relation", "tail"))
     found = asdict(await service.products.do(run.predictor.score, *names))
-    told = {key: found[key] for key in ("score", "probability", "rank", "known")}
+    told = {key: found[key] for key in ("score", "probability", "rank", "split")}
     return _json({"run": run.name, **question, **told})
 
 
@@ -143,7 +143,7 @@ async def _answers(
         {
             "question": run.question(each),
             "answers": [vars(answer) for answer in answers],
-            "warnings": run.predictor.unlearned(np.array([each])),
+            "warnings": run.predictor.unseen_warnings(np.array([each])),
         }
         for each, answers in zip(numbers, found, strict=True)
     ]

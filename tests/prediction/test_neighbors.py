@@ -1,4 +1,4 @@
-"""Neighbours and analogies are those that numpy finds by looking at all."""
+"""Neighbors and analogous facts agree with brute force in numpy."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import fivestar
 from fivestar.cli.main import app
 from fivestar.errors import AmbiguousName, SettingsError, UnknownName
 from fivestar.graph.vocabulary import Vocabulary
-from fivestar.prediction import neighbours as neighbours_module
-from fivestar.prediction.analogies import analogous_facts
-from fivestar.prediction.neighbours import cosine_similarities, similar
-from fivestar.prediction.paths import Asked
+from fivestar.prediction import neighbors as neighbors_module
+from fivestar.prediction.neighbors import analogous_facts, cosine_similarities, similar
+from fivestar.prediction.paths import TripleIds
 from fivestar.runs.run import Run, build_model
 
 
@@ -40,7 +39,7 @@ def people():
     return run_on(people_graph())
 
 
-def test_neighbours_are_those_of_numpy(people):
+def test_neighbors_agree_with_numpy(people):
     cosines = brute_force(people.model.entities.detach().double().numpy())
     names = people.graph.entities
     for entity in (0, 17, len(names) - 1):
@@ -53,14 +52,14 @@ def test_neighbours_are_those_of_numpy(people):
     assert len(similar(people, "p0", top=10**6)) == len(names) - 1
 
 
-def test_tiles_change_nothing(people, monkeypatch):
+def test_chunk_size_does_not_matter(people, monkeypatch):
     whole = cosine_similarities(people.model, [3, 4])
-    monkeypatch.setattr(neighbours_module, "_AT_ONCE", 7)
+    monkeypatch.setattr(neighbors_module, "_CHUNK", 7)
     torch.testing.assert_close(cosine_similarities(people.model, [3, 4]), whole)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_of_every_model_neither_biases_nor_full_turns_count(form):
+def test_biases_and_full_turns_do_not_count(form):
     model = made(form)
     before = cosine_similarities(model, [2])
     with torch.no_grad():
@@ -71,25 +70,25 @@ def test_of_every_model_neither_biases_nor_full_turns_count(form):
         elif form == "conve":
             model.entities[:, -1] *= 3
         else:
-            model.entities += 1  # all are centred
+            model.entities += 1  # embeddings are centered
     assert before.shape == (1, 7)
     assert float(before[0, 2]) == pytest.approx(1)
     torch.testing.assert_close(cosine_similarities(model, [2]), before)
 
 
-def test_a_point_in_the_centre_points_nowhere(people):
+def test_the_center_has_cosine_zero(people):
     one_point = run_on(people.graph)
     with torch.no_grad():
         one_point.model.entities.fill_(1)
     assert [each.similarity for each in similar(one_point, "p0", top=3)] == [0, 0, 0]
 
 
-def test_analogies_are_those_of_numpy(people):
+def test_analogies_agree_with_numpy(people):
     graph, cosines = people.graph, brute_force(people.model.entities.detach().double().numpy())
     knows = graph.relations.id_of("knows")
     rows = graph.train.array[graph.train.relations == knows]
     for head, _, tail in rows[:5].tolist():
-        found = analogous_facts(people, Asked(head, knows, tail), top=4)
+        found = analogous_facts(people, TripleIds(head, knows, tail), top=4)
         others = [(h, t) for h, _, t in rows.tolist() if (h, t) != (head, tail)]
         values = [(cosines[head, h] + cosines[tail, t]) / 2 for h, t in others]
         expected = [others[i] for i in np.argsort(values)[::-1][:4]]
@@ -100,10 +99,10 @@ def test_analogies_are_those_of_numpy(people):
             assert each.similarity == pytest.approx(mean)
 
 
-def test_the_asked_fact_is_no_analogy_of_itself(people):
+def test_a_triple_is_not_analogous_to_itself(people):
     for head, relation, tail in people.graph.train.array[::9].tolist():
-        asked = Asked(head, relation, tail)
-        found = analogous_facts(people, asked, top=10**6)
+        triple = TripleIds(head, relation, tail)
+        found = analogous_facts(people, triple, top=10**6)
         names = people.graph.entities.names_of([head, tail])
         assert names not in [[each.head.id, each.tail.id] for each in found]
         assert len(found) == (people.graph.train.relations == relation).sum() - 1
@@ -121,7 +120,7 @@ def test_bad_requests(people):
         similar(run_on(graph), "Twin")
 
 
-def test_the_command(tmp_path):
+def test_similar_command(tmp_path):
     run_on(fivestar.read_graph()).save(tmp_path / "run")
     call = ["similar", str(tmp_path / "run"), "lyon", "--top", "4"]
     shown = CliRunner().invoke(app, call)

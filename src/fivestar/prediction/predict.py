@@ -1,0 +1,206 @@
+"""Answer queries by id: top-k entities or relations, probabilities, splits, one whole triple.
+
+These functions work on ids and arrays; `TrainedModel` puts names around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fivestar.errors import SettingsError
+from fivestar.evaluation.topk import AnswerFilter, Which, answer_log_probs, top_k
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.queries import Ids, Queries, Side
+from fivestar.graph.triples import Triples
+from fivestar.prediction.predictions import Prediction, Split, predictions_of
+
+if TYPE_CHECKING:
+    from fivestar.prediction.trained_model import TrainedModel
+
+Keys = npt.NDArray[np.int64]
+
+
+def predict_ids(
+    trained: TrainedModel,
+    queries: Ids,
+    top: int,
+    which: Which = "all",
+    types: Sequence[str] = (),
+) -> list[list[Prediction]]:
+    """Return the best answers to queries (n, 3) by id, with −1 for the missing slot.
+
+    The entity of a query is not an answer to it, unless the graph holds that triple or self-loops
+    are common in the relation (`KnowledgeGraph.allows_self_answers`).
+    """
+    graph = trained.graph
+    answer_filter = AnswerFilter(
+        trained.known_answers, which, _entities_of_types(graph, types), graph.allows_self_answers
+    )
+    is_relation_query = queries[:, 1] < 0
+    if types and is_relation_query.any():
+        raise SettingsError("types restrict entities; a relation has none")
+    rows: list[int] = np.flatnonzero(~is_relation_query).tolist()
+    answers = dict(
+        zip(rows, _predict_entities(trained, queries[rows], top, answer_filter), strict=True)
+    )
+    for row in np.flatnonzero(is_relation_query).tolist():
+        answers[row] = _predict_relations(trained, queries[row], top, which)
+    return [answers[row] for row in range(len(queries))]
+
+
+def score_triple(trained: TrainedModel, head: int, relation: int, tail: int) -> Prediction:
+    """Return score, probability and split of one triple, and the rank of its tail."""
+    graph = trained.graph
+    with torch.no_grad():
+        scores = trained.model.score_tails(torch.tensor([head]), torch.tensor([relation]))[0]
+    triple, loop = Triples.of([(head, relation, tail)]), Triples.of([(head, relation, head)])
+    better = scores > scores[tail]
+    if not graph.allows_self_answers[relation] and not loop.are_in(graph.facts)[0]:
+        better[head] = False
+    return Prediction(
+        int(better.sum()) + 1,
+        graph.entities.name_of(tail),
+        graph.entities.label_of(tail),
+        float(scores[tail]),
+        triple_probabilities(trained, triple)[0],
+        _splits(trained, triple, triple.are_in(graph.facts))[0],
+    )
+
+
+def triple_probabilities(trained: TrainedModel, triples: Triples) -> list[float | None]:
+    """Return calibrated probabilities: the mean over the tail query and the head query."""
+    h, r, t = triples.array.T.astype(np.int64)
+    model, relations = trained.model, len(trained.graph.relations)
+    tails = trained.calibrated(answer_log_probs(model, Queries.for_tails(h, r, relations), t))
+    heads = trained.calibrated(answer_log_probs(model, Queries.for_heads(t, r, relations), h))
+    return [
+        None if one is None or other is None else (one + other) / 2
+        for one, other in zip(tails, heads, strict=True)
+    ]
+
+
+def unseen_warnings(trained: TrainedModel, queries: Ids) -> list[str]:
+    """Return a warning per entity or relation of the queries that no training triple has."""
+    graph = trained.graph
+    seen_entities, seen_relations = trained.seen_in_train
+    unseen = [
+        (vocabulary, number)
+        for vocabulary, ids, seen in (
+            (graph.entities, queries[:, [0, 2]], seen_entities),
+            (graph.relations, queries[:, 1], seen_relations),
+        )
+        for number in sorted(set(ids[(ids >= 0) & ~seen[ids]].tolist()))
+    ]
+    return [
+        f"{vocabulary.kind} {vocabulary.name_of(number)!r} has no triple in train, so its "
+        "predictions are no better than chance"
+        for vocabulary, number in unseen
+    ]
+
+
+def held_out_keys(graph: KnowledgeGraph) -> dict[Split, Keys]:
+    """Return sorted keys of the valid and test triples that no earlier split holds."""
+    valid = graph.valid.take(~graph.valid.are_in(graph.train))
+    test = graph.test.take(~graph.test.are_in(graph.train + graph.valid))
+    return {"valid": np.sort(_keys(graph, valid)), "test": np.sort(_keys(graph, test))}
+
+
+def _keys(graph: KnowledgeGraph, triples: Triples) -> Keys:
+    h, r, t = triples.array.T.astype(np.int64)
+    keys: Keys = (h * len(graph.relations) + r) * len(graph.entities) + t
+    return keys
+
+
+def _splits(
+    trained: TrainedModel, triples: Triples, known: npt.NDArray[np.bool_]
+) -> list[Split | None]:
+    """Return the first split that holds each triple, given which of them any split holds."""
+    splits: list[Split | None] = ["train" if is_known else None for is_known in known.tolist()]
+    rows = np.flatnonzero(known)
+    keys = _keys(trained.graph, triples.take(rows))
+    for split, held_out in trained.held_out_keys.items():
+        for row in rows[np.isin(keys, held_out)].tolist():
+            splits[row] = split
+    return splits
+
+
+def _predict_entities(
+    trained: TrainedModel, queries: Ids, top: int, answer_filter: AnswerFilter
+) -> Iterator[list[Prediction]]:
+    graph = trained.graph
+    heads, relations, tails = queries.T
+    side = np.where(heads < 0, Side.HEAD, Side.TAIL).astype(np.int8)
+    entity = np.where(heads < 0, tails, heads)
+    best = top_k(
+        trained.model,
+        Queries(entity, relations, side, len(graph.relations)),
+        top,
+        answer_filter,
+    )
+    valid = best.ids >= 0
+    row, _ = np.nonzero(valid)
+    ids, known = best.ids[valid], best.known[valid]
+    triples = Triples(
+        *(
+            column.astype(np.int32)
+            for column in (
+                np.where(heads[row] < 0, ids, heads[row]),
+                relations[row],
+                np.where(tails[row] < 0, ids, tails[row]),
+            )
+        )
+    )
+    answers = predictions_of(
+        graph.entities,
+        ids,
+        np.broadcast_to(np.arange(1, best.ids.shape[1] + 1), best.ids.shape)[valid],
+        best.scores[valid],
+        trained.calibrated(best.log_probs[valid]),
+        _splits(trained, triples, known),
+    )
+    for count in valid.sum(axis=1).tolist():
+        yield list(islice(answers, count))
+
+
+def _predict_relations(
+    trained: TrainedModel, query: Ids, top: int, which: Which
+) -> list[Prediction]:
+    head, _, tail = (int(x) for x in query)
+    graph = trained.graph
+    count, facts = len(graph.relations), graph.facts
+    relations = np.arange(count, dtype=np.int32)
+    triples = Triples(np.full_like(relations, head), relations, np.full_like(relations, tail))
+    with torch.no_grad():
+        columns = (torch.as_tensor(x.astype(np.int64)) for x in triples.array.T)
+        scores = trained.model.score(*columns).numpy()
+    known = np.isin(relations, facts.relations[(facts.heads == head) & (facts.tails == tail)])
+    allowed = {"all": np.ones(count, bool), "new": ~known, "known": known}[which]
+    order = [i for i in np.argsort(-scores, kind="stable") if allowed[i]][:top]
+    probabilities = triple_probabilities(trained, triples)
+    return list(
+        predictions_of(
+            graph.relations,
+            relations[order],
+            np.arange(1, len(order) + 1),
+            scores[order],
+            [probabilities[i] for i in order],
+            _splits(trained, triples.take(np.array(order, np.intp)), known[order]),
+        )
+    )
+
+
+def _entities_of_types(graph: KnowledgeGraph, types: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+    """Return a mask of the entities that have one of the types; None for all entities."""
+    if not types:
+        return None
+    entity_types = graph.required_types()
+    type_ids = [entity_types.vocabulary.find(name) for name in types]
+    mask = np.zeros(len(graph.entities), bool)
+    mask[entity_types.entities[np.isin(entity_types.types, type_ids)]] = True
+    return mask

@@ -1,0 +1,197 @@
+"""Queries with one missing slot, (?, r, t), (h, ?, t) or (h, r, ?), and their answers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from fivestar.errors import BadLine, BadSource, FivestarError, SettingsError, SourceNotFound
+from fivestar.extras import require
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.vocabulary import Vocabulary
+
+# How the missing slot of a query is written.
+MISSING = ("_", "?")
+# (head, relation, tail) by name, one of them missing.
+Query = tuple[str, str, str]
+# The same by id, −1 for the missing slot.
+QueryIds = tuple[int, int, int]
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Named:
+    """An entity or relation: its name in the graph (`id`) and its label."""
+
+    id: str
+    label: str
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, number: int) -> Named:
+        """Look up a row of a vocabulary."""
+        return cls(vocabulary.name_of(number), vocabulary.label_of(number))
+
+    def __str__(self) -> str:
+        return self.id if self.id == self.label else f"{self.label} ({self.id})"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One answer to a query.
+
+    Attributes:
+        rank: position in the list, from 1.
+        id: name in the graph.
+        label: text for people.
+        score: score of the model.
+        probability: calibrated probability (see `evaluation.calibration`). For entities it rises
+            with the score; for relations and whole triples it is the mean over the tail query and
+            the head query of the triple. None without validation triples.
+        split: first split that holds the triple (train, valid or test); None if it is new.
+    """
+
+    rank: int
+    id: str
+    label: str
+    score: float
+    probability: float | None
+    split: Split | None
+
+
+class Predictions(Sequence[Prediction]):
+    """The answers to a query, best first; a table in notebooks."""
+
+    def __init__(self, query: Query, answers: list[Prediction]) -> None:
+        self.query = query
+        self._answers = answers
+
+    @overload
+    def __getitem__(self, at: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Prediction]: ...
+    def __getitem__(self, at: int | slice) -> Prediction | list[Prediction]:
+        return self._answers[at]
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __repr__(self) -> str:
+        lines = [" ".join(self.query)]
+        for a in self:
+            probability = "" if a.probability is None else f"{a.probability:.1%}"
+            lines.append(
+                f"{a.rank:4}  {probability:>6}  {a.split or 'new':5}  {Named(a.id, a.label)}"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                str(a.rank),
+                str(Named(a.id, a.label)),
+                f"{a.score:.3f}",
+                "–" if a.probability is None else f"{a.probability:.1%}",
+                a.split or "new",
+            )
+            for a in self
+        ]
+        columns = ("rank", "answer", "score", "probability", "split")
+        return html_table(columns, rows, " ".join(self.query))
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the answers as dictionaries, for JSON."""
+        return [asdict(answer) for answer in self]
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with one row per answer."""
+        pandas = require("pandas", "pandas", "to_pandas")
+        return pandas.DataFrame(self.as_json(), columns=list(Prediction.__annotations__))
+
+
+def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "") -> str:
+    """Return an HTML table for notebooks; all text is escaped.
+
+    >>> html_table(["a"], [["<1>"]])
+    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;1&gt;</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def predictions_of(
+    names: Vocabulary,
+    ids: npt.NDArray[np.integer],
+    ranks: npt.NDArray[np.integer],
+    scores: npt.NDArray[np.float32],
+    probabilities: list[float | None],
+    splits: list[Split | None],
+) -> Iterator[Prediction]:
+    """Name all answers at once: looking names up query by query takes longer than scoring."""
+    texts = names.names_of(ids), names.labels_of(ids)
+    return map(Prediction, ranks.tolist(), *texts, scores.tolist(), probabilities, splits)
+
+
+def query_ids(graph: KnowledgeGraph, query: Query) -> QueryIds:
+    """Return the ids of a query, −1 for the missing slot.
+
+    Raises:
+        SettingsError: if not exactly one slot is missing.
+        UnknownName: if a name is not in the graph.
+        AmbiguousName: if a label belongs to several entities.
+    """
+    is_missing = [slot in MISSING for slot in query]
+    if sum(is_missing) != 1:
+        raise SettingsError(
+            f"{' '.join(query)}: exactly one of head, relation and tail must be missing; "
+            "write it as _"
+        )
+    names = (graph.entities, graph.relations, graph.entities)
+    head, relation, tail = (
+        -1 if missing else vocabulary.find(slot)
+        for missing, vocabulary, slot in zip(is_missing, names, query, strict=True)
+    )
+    return head, relation, tail
+
+
+def read_queries(path: Path, graph: KnowledgeGraph) -> list[Query]:
+    """Read a file of queries: three tab-separated names per line, the missing one as _.
+
+    Every query is looked up, so that a wrong name is found before anything is answered. Blank
+    lines are skipped.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError as error:
+        raise SourceNotFound(f"no file {path}; give a file of queries") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSource(f"{path}: cannot be read as text in UTF-8 ({error})") from error
+    queries: list[Query] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        slots = [slot.strip() for slot in line.split("\t")]
+        try:
+            if len(slots) != 3:
+                raise BadSource(f"has {len(slots)} fields, not head, relation and tail, one as _")
+            query = (slots[0], slots[1], slots[2])
+            query_ids(graph, query)
+        except FivestarError as error:
+            message = f"{path}, line {number}: {error}"
+            raise BadLine(message, source=str(path), line=number) from error
+        queries.append(query)
+    if not queries:
+        raise BadSource(
+            f"{path}: has no queries; write one per line, as Paris<TAB>capital_of<TAB>_"
+        )
+    return queries

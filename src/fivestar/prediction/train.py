@@ -1,0 +1,304 @@
+"""`fivestar.train`, `resume`, `search` and `evaluate`: from a graph to a `TrainedModel`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fivestar.errors import GraphWarning, SettingsError
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.reading import read_graph
+from fivestar.prediction.evaluate import Metrics
+from fivestar.prediction.predictions import Split, html_table
+from fivestar.prediction.progress import TrainingProgress, shows_progress
+from fivestar.prediction.trained_model import TrainedModel, load
+from fivestar.runs.run import read_begun_run
+from fivestar.runs.settings import Settings, TrainingSettings, make_settings
+from fivestar.training import loop
+from fivestar.training.held_out import with_validation
+from fivestar.training.validation import StageCallback
+
+if TYPE_CHECKING:
+    from fivestar.training.trials import Pruner, Sampler, Tried, Watcher
+
+PathLike = str | os.PathLike[str]
+SettingsLike = Settings | Mapping[str, Any]
+
+
+def train(  # noqa: PLR0913
+    source: Any = None,
+    settings: SettingsLike | None = None,
+    out: PathLike | None = None,
+    *,
+    valid: float | None = None,
+    refit: bool = False,
+    warm_start: PathLike | None = None,
+    budget: str | dt.timedelta | None = None,
+    budget_models: Sequence[str] = (),
+    budget_dims: Sequence[int] = (),
+    progress: bool | None = None,
+    on_epoch: loop.Callback | None = None,
+    on_step: loop.StepCallback | None = None,
+    on_stage: StageCallback | None = None,
+    **options: Any,
+) -> TrainedModel:
+    """Train a model on a graph.
+
+    Args:
+        source: a `KnowledgeGraph`, or anything `read_graph` reads: a path, the name of a dataset,
+            a DataFrame, a list of (head, relation, tail). Without validation triples, some of the
+            training triples are held out: `model.graph.valid` holds them.
+        settings: `Settings`, or a mapping with the sections "model" and "training".
+        out: a new folder for the model; it can be resumed and loaded from there.
+        valid: how many triples to hold out for validation, as a share or a number; 0 for none. By
+            default 5 %, at least 100 and at most 10,000, but never more than a fifth.
+        refit: finally retrain on train and valid for the best number of epochs. The metrics stay
+            those from before the refit.
+        warm_start: the folder of a trained model to start from, on the same graph or another one:
+            embeddings of entities and relations with the same names are kept. Its settings are the
+            default.
+        budget: time for everything, such as "10m": settings that are not given are searched by
+            validation, and the best are trained to the end. Needs the extra `search`.
+        budget_models: models to choose from within the budget, the first being the default.
+        budget_dims: dimensions to choose from within the budget, the first being the default.
+        progress: show a progress bar. By default only on a terminal and in notebooks.
+        on_epoch: called with a line of history after each epoch.
+        on_step: called after each step with the number of epochs done, fractions included.
+        on_stage: called with ("validation" or "calibration", queries done, queries in all), and
+            with ("refit", 0, epochs) when a refit starts.
+        **options: settings by name, such as `model="complex"`, `dim=50`, `epochs=20`, `lr=0.05`,
+            `batch_size=512`. They override `settings`.
+
+    Returns:
+        The model with the best validation MRR, or that of the last epoch without validation.
+
+    Raises:
+        SettingsError: if a setting is unknown or invalid, or settings contradict each other.
+
+    >>> facts = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
+    >>> model = train(facts, dim=4, epochs=2)
+    >>> model.graph
+    KnowledgeGraph('graph': 4 entities, 1 relations, 10 / 2 / 0 triples)
+    """
+    if budget is None and (budget_models or budget_dims):
+        raise SettingsError("budget_models and budget_dims need a budget")
+    if budget is not None and (warm_start is not None or refit):
+        raise SettingsError(
+            "a budget chooses settings and trains once, from scratch: omit "
+            + ("warm_start" if warm_start is not None else "refit")
+        )
+    if warm_start is not None and settings is None:
+        settings = read_begun_run(Path(warm_start))[1]
+    values = merge_settings(settings, options | ({"refit": True} if refit else {}))
+    validated = with_validation(_graph(source), valid, warm_start)
+    if validated.warning:
+        warnings.warn(validated.warning, GraphWarning, stacklevel=2)
+    if budget is not None:
+        return _train_within(
+            validated.graph, values, budget, out, (budget_models, budget_dims), on_epoch, on_step
+        )
+    chosen = make_settings(values) if isinstance(values, Mapping) else values
+    with _display(chosen, progress=progress) as shown:
+        on_epoch, on_step, on_stage = shown.wrap(on_epoch, on_step, on_stage)
+        run = loop.train(validated.graph, chosen, out, on_epoch, on_step, warm_start, on_stage)
+    return TrainedModel.of(run)
+
+
+def resume(
+    folder: PathLike,
+    *,
+    progress: bool | None = None,
+    on_epoch: loop.Callback | None = None,
+    on_step: loop.StepCallback | None = None,
+    on_stage: StageCallback | None = None,
+) -> TrainedModel:
+    """Resume a training that was interrupted; the result is as if it had not been.
+
+    A training within a time budget continues its search or its final training; the time it used
+    before counts.
+
+    Args:
+        folder: the folder of the run.
+        progress: as for `train`.
+        on_epoch: as for `train`.
+        on_step: as for `train`.
+        on_stage: as for `train`.
+    """
+    from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
+
+    if time_budget.has_budget(Path(folder)):
+        watcher = time_budget.Quiet(on_epoch, on_step)
+        return TrainedModel.of(time_budget.resume_within(folder, watcher))
+    _, settings = read_begun_run(Path(folder))
+    with _display(settings, progress=progress) as shown:
+        return TrainedModel.of(loop.resume(folder, *shown.wrap(on_epoch, on_step, on_stage)))
+
+
+def evaluate(model: TrainedModel | PathLike, split: Split = "test", **arguments: Any) -> Metrics:
+    """Evaluate a trained model, or the one in a folder, on a split.
+
+    Args:
+        model: a `TrainedModel`, or the folder of one.
+        split: which triples to rank.
+        **arguments: as for `TrainedModel.evaluate`.
+    """
+    trained = model if isinstance(model, TrainedModel) else load(model)
+    return trained.evaluate(split, **arguments)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The outcome of a search.
+
+    Attributes:
+        settings: those with the best validation MRR; None if no trial is complete.
+        trials: all trials.
+        importances: share of the differences in MRR that each setting explains.
+    """
+
+    settings: Settings | None
+    trials: list[Tried]
+    importances: dict[str, float]
+
+    def __repr__(self) -> str:
+        best = max((trial.mrr for trial in self.trials if trial.mrr is not None), default=None)
+        shown = "" if best is None else f", best validation MRR {best:.4f}"
+        return f"SearchResult({len(self.trials)} trials{shown})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                str(trial.number),
+                trial.state,
+                "" if trial.mrr is None else f"{trial.mrr:.4f}",
+                ", ".join(f"{name.partition('.')[2]} {v}" for name, v in trial.point.items()),
+            )
+            for trial in sorted(self.trials, key=lambda trial: -(trial.mrr or 0))
+        ]
+        return html_table(("trial", "state", "valid MRR", "settings"), rows)
+
+
+def search(  # noqa: PLR0913
+    source: Any = None,
+    settings: SettingsLike | None = None,
+    *,
+    space: str = "small",
+    trials: int = 12,
+    minutes: float = 0,
+    trial_minutes: float = 0,
+    sampler: Sampler = "tpe",
+    pruner: Pruner = "median",
+    storage: PathLike | None = None,
+    out: PathLike | None = None,
+    watcher: Watcher | None = None,
+    **options: Any,
+) -> SearchResult:
+    """Search for the settings with the best validation MRR (Optuna). Test is never used.
+
+    Args:
+        source: a graph with validation triples, as for `train`.
+        settings: settings that are not searched.
+        space: what to search: "paper", "small", or a TOML file.
+        trials: number of trials of the study, in all processes together.
+        minutes: stop after this long; 0 for no limit.
+        trial_minutes: limit per trial; 0 for no limit.
+        sampler: "tpe", or "grid" for all points of the space.
+        pruner: "median", "halving" or "none".
+        storage: the journal file of the study, which can be resumed and shared by processes. By
+            default a temporary file.
+        out: a TOML file for the best settings, written after each trial.
+        watcher: notified when a trial begins and ends.
+        **options: settings by name, as for `train`; a setting given here is not searched.
+
+    Raises:
+        SettingsError: if the graph has no validation triples, or settings are invalid.
+        MissingExtra: without the extra `search`.
+    """
+    from fivestar.training.search import Search  # noqa: PLC0415  (slow to import)
+    from fivestar.training.space import read_space  # noqa: PLC0415
+    from fivestar.training.time_budget import Quiet  # noqa: PLC0415
+    from fivestar.training.trials import Plan  # noqa: PLC0415
+
+    graph = _graph(source)
+    values = merge_settings(settings, options)
+    base = make_settings(values) if isinstance(values, Mapping) else values
+    chosen = read_space(space, graph.name)
+    for section, given in _by_section(options).items():
+        for name in given:
+            chosen = chosen.without(f"{section}.{name}")
+    plan = Plan(
+        graph=graph,
+        base=base.for_graph(graph),
+        space=chosen,
+        trials=trials,
+        sampler=sampler,
+        pruner=pruner,
+        trial_minutes=trial_minutes,
+        minutes=minutes,
+    )
+    temporary = tempfile.TemporaryDirectory(prefix="fivestar-") if storage is None else None
+    with temporary or nullcontext("") as folder:
+        study = Search(plan, Path(folder) / "study.journal" if storage is None else Path(storage))
+        study.run(watcher or Quiet(), None if out is None else Path(out))
+        best = study.best()
+        return SearchResult(None if best is None else best[0], study.tried(), study.importances())
+
+
+def merge_settings(settings: SettingsLike | None, options: Mapping[str, Any]) -> SettingsLike:
+    """Return settings with flat options merged in; `Settings` without options stay as they are.
+
+    >>> merge_settings({"model": {"name": "complex"}}, {"dim": 8, "lr": 0.1})
+    {'model': {'name': 'complex', 'dim': 8}, 'training': {'lr': 0.1}}
+    """
+    if not options and isinstance(settings, Settings):
+        return settings
+    if isinstance(settings, Settings):
+        settings = settings.model_dump(exclude_unset=True)
+    merged: dict[str, Any] = dict(settings or {})
+    for section, given in _by_section(options).items():
+        current = merged.get(section, {})
+        if given:
+            merged[section] = {str(k).replace("-", "_"): v for k, v in current.items()} | given
+    return merged
+
+
+def _by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Sort flat options into the sections of the settings; `model` is the name of the model."""
+    sections: dict[str, dict[str, Any]] = {"model": {}, "training": {}}
+    for name, value in options.items():
+        is_training = name in TrainingSettings.model_fields
+        key = "name" if name == "model" else name
+        sections["training" if is_training else "model"][key] = value
+    return sections
+
+
+def _graph(source: Any) -> KnowledgeGraph:
+    return source if isinstance(source, KnowledgeGraph) else read_graph(source)
+
+
+def _display(settings: Settings, *, progress: bool | None) -> TrainingProgress:
+    return TrainingProgress(settings.training.epochs, enabled=shows_progress(progress=progress))
+
+
+def _train_within(
+    graph: KnowledgeGraph,
+    values: SettingsLike,
+    budget: str | dt.timedelta,
+    out: PathLike | None,
+    choices: tuple[Sequence[str], Sequence[int]],
+    on_epoch: loop.Callback | None,
+    on_step: loop.StepCallback | None,
+) -> TrainedModel:
+    from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
+
+    if isinstance(values, Settings):
+        values = values.model_dump(exclude_unset=True)
+    watcher = time_budget.Quiet(on_epoch, on_step)
+    return TrainedModel.of(time_budget.train_within(graph, values, budget, out, watcher, *choices))
