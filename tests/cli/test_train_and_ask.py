@@ -100,10 +100,10 @@ def test_bad_questions(trained, question, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "--resume", "x", "--dim", 3], "give nothing else"),
+        (["train", "--resume", "x", "--dim", 3], "omit all other options"),
         (["train", "--resume", "nothing"], "not the folder of a run"),
         (["train", "--out", "x", "--dim", 0], "greater than or equal to 1"),
-        (["train", "--out", "x", "--model", "compleks"], "did you mean complex"),
+        (["train", "--out", "x", "--model", "compleks"], "did you mean 'complex'"),
         (["train", "--out", "x", "--settings", "none.toml"], "cannot be read"),
         (["evaluate", "nothing"], "no folder nothing"),
     ],
@@ -147,7 +147,7 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 130
-    assert "stopped" in capsys.readouterr().err
+    assert "interrupted" in capsys.readouterr().err
 
 
 def test_evaluate_ranks_another_graph_by_name(trained, tmp_path):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.ask import ask
 from fivestar.cli.evaluate import evaluate
 from fivestar.cli.terminal import out
-from fivestar.cli.train import train
+
+if TYPE_CHECKING:
+    from fivestar.prediction.trained_model import TrainedModel
 
 EXAMPLE = "Example: fivestar demo"
 QUERIES = (
@@ -37,10 +40,11 @@ def demo(
     """Train 5★E on the bundled demo graph, evaluate it, and predict missing links."""
     with TemporaryDirectory() as folder:
         run = keep or Path(folder) / "run"
-        train(to=run, epochs=epochs)
+        given = {} if epochs is None else {"epochs": epochs}
+        model = fivestar.train(out=run, **given)
         out.print("\nTest metrics (filtered ranks among all entities):")
         evaluate(run)
-        _show_held_out(run)
+        _show_held_out(model)
         for head, relation, tail in QUERIES:
             ask(run, head, relation, tail, top=5)
     kept = "fivestar demo --out demo_run, then " if keep is None else ""
@@ -52,12 +56,10 @@ def demo(
     )
 
 
-def _show_held_out(folder: Path) -> None:
+def _show_held_out(model: TrainedModel) -> None:
     """Print the best-ranked test fact of each relation."""
     from fivestar.evaluation import report  # noqa: PLC0415  (slow to import)
-    from fivestar.prediction.trained_model import load  # noqa: PLC0415
 
-    model = load(folder)
     found = report.evaluate(model.model, model.graph, model.graph.test)
     first = found.tail_ranks.realistic == 1
     share = f"{first.mean():.0%} of the {len(first):,} test facts"
@@ -72,7 +74,7 @@ def _show_held_out(folder: Path) -> None:
     out.print(table)
 
 
-def _add_fact(table: Table, model: Any, fact: Any, found: Any, row: Any) -> None:
+def _add_fact(table: Table, model: TrainedModel, fact: Any, found: Any, row: Any) -> None:
     entities, relations = model.graph.entities, model.graph.relations
     head, tail = (entities.name_of(int(number)) for number in fact[[0, 2]])
     relation = relations.name_of(int(fact[1]))
