@@ -40,7 +40,7 @@ def demo(
     """Train 5★E on the bundled demo graph, evaluate it, and predict missing links."""
     with TemporaryDirectory() as folder:
         run = keep or Path(folder) / "run"
-        given = {} if epochs is None else {"epochs": epochs}
+        given: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
         model = fivestar.train(out=run, **given)
         out.print("\nTest metrics (filtered ranks among all entities):")
         evaluate(run)
