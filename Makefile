@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c c
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-demo: $(VENV)/.installed  ## train on the embedded graph, test, and ask questions
+demo: $(VENV)/.installed  ## train on the bundled demo graph, evaluate, predict
 	$(BIN)/fivestar graph info
 	rm -rf demo_run
 	$(BIN)/fivestar demo --out demo_run
@@ -17,16 +17,16 @@ demo: $(VENV)/.installed  ## train on the embedded graph, test, and ask question
 test: $(VENV)/.installed-dev  ## run the test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
-check: $(VENV)/.installed-dev  ## lint, format, types and layers
+check: $(VENV)/.installed-dev  ## lint, format, types, layers and language
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.installed-dev  ## measure, side by side with others
+bench: $(VENV)/.installed-dev  ## run the benchmarks
 	$(BIN)/python benchmarks/ingest.py
 
-results: $(VENV)/.installed  ## make the pages of results anew, from results/*.jsonl
+results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/fivestar reproduce results --ledger results/ledger.jsonl --out docs/results.md
 	$(BIN)/python experiments/models/table.py
 	$(BIN)/python experiments/recipes/table.py
@@ -35,7 +35,7 @@ web: node web/node_modules/.installed  ## build the page (needs Node.js 18+)
 	npm run --prefix web --silent check
 	npm run --prefix web --silent build
 
-clean:  ## remove what was built
+clean:  ## remove build outputs
 	rm -rf $(VENV) build dist demo_run web/node_modules src/fivestar/server/static
 
 node:
@@ -52,7 +52,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[all]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
