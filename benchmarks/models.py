@@ -1,6 +1,6 @@
 """How fast a training step of each model is beside ComplEx at the same dimension, and its memory.
 
-Each model takes steps with softmax over all entities (1-N) and with 64 drawn negatives, in turns
+Each model takes steps with softmax over all entities (1-N) and with 64 negatives, in turns
 with ComplEx, in a process of its own; medians of per-window ratios. `peak` is the largest resident
 memory that training added to a process that had imported torch and read the graph.
 
@@ -21,15 +21,13 @@ import torch
 from peak_memory import forget_peak, peak, resident
 
 import fivestar
-from fivestar.graph.known_answers import with_reciprocals
 from fivestar.models.registry import MODELS, make_model
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.budget import make_budget
-from fivestar.training.objectives import Loss
-from fivestar.training.queries import Queries
+from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
+from fivestar.training.queries import GroupedQueries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.sampling import Negatives, SampledLoss, SampledStep
-from fivestar.training.step import Step
+from fivestar.training.step import CandidateStep, Loss, Step
 
 CPU = torch.device("cpu")
 
@@ -40,21 +38,21 @@ def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -
     generator = torch.Generator().manual_seed(0)
     model = make_model(name, entities, 2 * relations, dim)
     model.reset_parameters(generator)
-    queries = Queries.of(with_reciprocals(graph.train, relations))
+    queries = GroupedQueries.of(graph.train, relations)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.01, fused=True)
-    step: Step | SampledStep
+    step: Step
     if objective == "softmax":
-        step = Step(model, Loss(REGULARIZERS["n3"], 0.01), rows_at_once=500)
+        step = CandidateStep(model, Loss(REGULARIZERS["n3"], 0.01), max_rows=500)
     else:
-        loss = SampledLoss("negative-sampling", 6.0, 1.0)
-        training = TrainingSettings(objective="negative-sampling", negatives=64)
-        at_once = make_budget(model, len(graph.facts), training).pairs
-        step = SampledStep(model, loss, Negatives(64, entities), triples_at_once=at_once)
+        loss = NegativeLoss("negative-sampling", 6.0, 1.0)
+        training = TrainingSettings(objective="negative-sampling", num_negatives=64)
+        max_triples = make_budget(model, len(graph.facts), training).pairs
+        step = NegativeStep(model, loss, NegativeSampler(64, entities), max_triples=max_triples)
     while True:
         for batch in queries.batches(500, generator, CPU):
             step.gradients(batch)
             optimizer.step()
-            yield len(batch.tails)
+            yield len(batch.answers)
 
 
 def rate(run: Iterator[int], seconds: float) -> float:

@@ -25,9 +25,8 @@ from peak_memory import forget_peak, peak, resident
 
 import fivestar
 from fivestar.evaluation.report import evaluate
-from fivestar.graph.known_answers import with_reciprocals
 from fivestar.models.registry import make_model
-from fivestar.training.queries import Queries
+from fivestar.training.queries import GroupedQueries
 
 
 def ours(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
@@ -66,7 +65,7 @@ def pykeen(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, f
 
 def limit(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
     """The scores of all distinct queries, and nothing else."""
-    queries = len(Queries.of(with_reciprocals(graph.test, len(graph.relations))))
+    queries = len(GroupedQueries.of(graph.test, len(graph.relations)))
     table, query = torch.randn(len(graph.entities), 2 * dim), torch.randn(queries, 2 * dim)
 
     def rank() -> dict[str, float]:

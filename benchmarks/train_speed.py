@@ -25,33 +25,33 @@ import fivestar
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.registry import make_model
-from fivestar.training.objectives import Loss
-from fivestar.training.queries import Queries
+from fivestar.training.queries import GroupedQueries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.step import Step
+from fivestar.training.step import CandidateStep, Loss
 
 CPU = torch.device("cpu")
 # One call does one step and says how many triples it was.
 Contestant = Callable[[], int]
 
 
-def ours(triples: Triples, entities: int, relations: int, dim: int, rows: int) -> Contestant:
+def ours(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Contestant:
     """The step of `fivestar train` with its defaults."""
-    model = make_model("fivestar", entities, relations, dim)
+    relations = len(graph.relations)
+    model = make_model("fivestar", len(graph.entities), 2 * relations, dim)
     generator = torch.Generator().manual_seed(0)
     model.reset_parameters(generator)
-    step = Step(model, Loss(REGULARIZERS["n3-transformed"], 0.1), rows)
+    step = CandidateStep(model, Loss(REGULARIZERS["n3-transformed"], 0.1), rows)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, fused=True)
-    queries = Queries.of(triples)
+    queries = GroupedQueries.of(graph.train, relations)
 
     def forever() -> Iterator[int]:
         while True:
             for batch in queries.batches(rows, generator, CPU):
-                if len(batch.heads) < rows:
+                if len(batch.entities) < rows:
                     continue
                 step.gradients(batch)
                 optimizer.step()
-                yield len(batch.tails)
+                yield len(batch.answers)
 
     steps = forever()
     return lambda: next(steps)
@@ -161,11 +161,12 @@ def compare(name: str, dim: int, rows: int, windows: int, seconds: float) -> Non
     graph = fivestar.read_graph(name)
     relations = 2 * len(graph.relations)
     triples = with_reciprocals(graph.train, len(graph.relations))
-    mean = rows * len(triples) / len(Queries.of(triples))
+    queries = GroupedQueries.of(graph.train, len(graph.relations))
+    mean = rows * len(triples) / len(queries)
     entities = len(graph.entities)
     racing = {
         "limit": limit(entities, dim, rows, mean),
-        "fivestar": ours(triples, entities, relations, dim, rows),
+        "fivestar": ours(graph, dim, rows),
         "authors": authors(triples, entities, relations, dim, rows),
         "pykeen": pykeen_complex(graph, dim, rows),
     }

@@ -1,4 +1,4 @@
-"""Drawn candidates stand for all entities: without bias, and with the right gradients."""
+"""Sampled candidates estimate the sum over all entities without bias."""
 
 from __future__ import annotations
 
@@ -14,96 +14,104 @@ from tests.training.test_step import CPU, facts
 
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training import objectives
-from fivestar.training.candidates import Drawn, draw_candidates
-from fivestar.training.objectives import Loss, Workspace, log_partition
-from fivestar.training.queries import Queries
-from fivestar.training.step import Step
+from fivestar.training.candidates import (
+    CandidateSample,
+    SampledCandidates,
+    SampleWeight,
+    sample_candidates,
+)
+from fivestar.training.objectives import OBJECTIVES, Workspace, score_candidates
+from fivestar.training.queries import GroupedQueries
+from fivestar.training.step import CandidateStep, Loss
 from fivestar.training.updates import Updates
 
 
 @given(st.lists(st.integers(0, 19), min_size=1), st.integers(1, 30))
 def test_the_answers_are_candidates_and_the_others_are_others(answers, size):
-    found = draw_candidates(torch.tensor(answers), size, 20)
+    found = sample_candidates(torch.tensor(answers), size, 20)
     rest = 20 - len(set(answers))
     if size >= rest:
         assert found is None
         return
-    others, own = found.entities[:size].tolist(), found.entities[size:].tolist()
+    others, own = found.ids[:size].tolist(), found.ids[size:].tolist()
     assert sorted(own) == sorted(set(answers))
     assert len(set(others)) == size
     assert not set(others) & set(answers)
-    assert found.drawn.each * size == pytest.approx(rest)
+    assert found.sampled.weight * size == pytest.approx(rest)
 
 
-def test_over_all_draws_the_mean_is_the_sum_over_all_entities(monkeypatch):
+def test_the_mean_over_all_samples_is_the_sum_over_all_entities(monkeypatch):
     monkeypatch.setattr(objectives, "TILE", 2)
     model = made("complex", scale=1.0)
+    model.entities.grad = torch.zeros_like(model.entities)
     table = model.candidates().detach()
     query = model.query(torch.tensor([0]), torch.tensor([1])).detach()
     workspace = Workspace(1, len(table), table)
 
-    def power_sum(entities, drawn):
-        some = table[list(entities)]
-        value, _ = log_partition(
-            query,
-            query.new_ones(1),
-            some,
-            model.similarity,
-            workspace,
-            torch.zeros_like(some),
-            drawn,
+    def exp_sum(entities, sampled):
+        sample = CandidateSample(torch.tensor(list(entities)), sampled)
+        candidates = SampledCandidates(model, sample)
+        objective, weight = OBJECTIVES["softmax"], query.new_ones(1)
+        loss, _ = score_candidates(
+            objective, query, weight, candidates, model.similarity, workspace
         )
-        return value.exp().item()
+        return loss.exp().item()
 
     answers, others = (2, 5), [e for e in range(len(table)) if e not in {2, 5}]
     estimates = [
-        power_sum((*drawn, *answers), Drawn(3, len(others) / 3))
-        for drawn in combinations(others, 3)
+        exp_sum((*sampled, *answers), SampleWeight(3, len(others) / 3))
+        for sampled in combinations(others, 3)
     ]
     assert len(set(estimates)) > 1
-    every = power_sum(range(len(table)), Drawn(0, 1.0))
+    every = exp_sum(range(len(table)), SampleWeight(0, 1.0))
     assert np.mean(estimates) == pytest.approx(every, rel=1e-6)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_loss_and_gradients_are_those_of_the_weighed_sum_written_out(form, monkeypatch):
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_loss_and_gradients_are_those_of_the_weighted_sum(form, objective, monkeypatch):
     monkeypatch.setattr(objectives, "TILE", 3)
-    queries = Queries.of(facts(count=9, entities=30))
+    queries = GroupedQueries.of(facts(count=9, entities=30), 2)
     batch = queries.batch(np.arange(4), CPU)
     model, other = made(form, entities=30, relations=4), made(form, entities=30, relations=4)
     torch.manual_seed(3)
-    found = Step(model, Loss(candidates=5), rows_at_once=2).gradients(batch)
+    loss = Loss(objective=OBJECTIVES[objective], num_candidates=5)
+    found = CandidateStep(model, loss, max_rows=2).gradients(batch)
 
     torch.manual_seed(3)
-    entities, drawn = draw_candidates(batch.tails, 5, 30)
-    assert drawn.each > 2
+    entities, sampled = sample_candidates(batch.answers, 5, 30)
+    assert sampled.weight > 2
     weight = torch.ones(len(entities))
-    weight[: drawn.size] = drawn.each
-    query = other.query(batch.heads, batch.relations)
+    weight[: sampled.size] = sampled.weight
+    query = other.query(batch.entities, batch.relations)
     scores = other.similarity.score_pairs(query[:, None], other.candidates()[entities][None])
-    true = other.similarity.score_pairs(query[batch.rows], other.candidates()[batch.tails])
-    partition = (scores + weight.log()).logsumexp(dim=1)
-    expected = (partition[batch.rows] - true).mean()
+    true = other.similarity.score_pairs(query[batch.rows], other.candidates()[batch.answers])
+    if objective == "softmax":
+        log_total = (scores + weight.log()).logsumexp(dim=1)
+        expected = (log_total[batch.rows] - true).mean()
+    else:
+        total = (torch.nn.functional.softplus(scores) * weight).sum()
+        expected = (total - true.sum()) / (len(query) * 30)
     expected.backward()
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-7)
 
 
-def test_only_rows_that_a_step_touches_are_moved_with_the_same_result():
+def test_updating_only_touched_rows_gives_the_same_result():
     """Adagrad row by row is Adagrad over the whole table, step after step."""
-    queries = Queries.of(facts(count=9, entities=60))
+    queries = GroupedQueries.of(facts(count=9, entities=60), 2)
     training = TrainingSettings(lr=0.3)
     by_rows, whole = (made("complex", entities=60, relations=4) for _ in range(2))
     updates = [Updates(model, training) for model in (by_rows, whole)]
-    steps = [Step(model, Loss(candidates=5), rows_at_once=4) for model in (by_rows, whole)]
+    steps = [CandidateStep(model, Loss(num_candidates=5), max_rows=4) for model in (by_rows, whole)]
     for number in range(4):
         batch = queries.batch(np.arange(number, number + 3), CPU)
         for step in steps:
             torch.manual_seed(number)
             step.gradients(batch)
         touched = steps[0].touched
-        assert set(batch.heads.tolist()) | set(batch.tails.tolist()) <= set(touched.tolist())
+        assert set(batch.entities.tolist()) | set(batch.answers.tolist()) <= set(touched.tolist())
         rest = torch.ones(60, dtype=torch.bool).index_fill(0, touched, False)
         assert rest.sum() > 30
         assert not steps[0].model.entities.grad[rest].any()

@@ -1,4 +1,4 @@
-"""The step by hand against the loss written out and given to autograd."""
+"""A step against the loss written out for autograd."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.models.forms import FORMS, made
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models import similarity
-from fivestar.training import head_side, objectives
-from fivestar.training.objectives import OBJECTIVES, Loss
-from fivestar.training.queries import Queries
+from fivestar.training import candidates, objectives
+from fivestar.training.objectives import OBJECTIVES
+from fivestar.training.queries import GroupedQueries
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.step import Step
+from fivestar.training.step import CandidateStep, Loss
 
 CPU = torch.device("cpu")
 
@@ -24,12 +24,13 @@ CPU = torch.device("cpu")
 def facts(count=40, entities=7, relations=2, seed=0):
     rng = np.random.default_rng(seed)
     columns = [rng.integers(0, n, count) for n in (entities, relations, entities)]
-    return with_reciprocals(Triples.of(np.stack(columns, axis=1)).distinct(), relations)
+    return Triples.of(np.stack(columns, axis=1)).distinct()
 
 
 def written_out(model, triples, regularizer, reg, label_smoothing=0.0, objective="softmax"):
     """The mean cross-entropy of triples (or of all cells), plus the penalty of each triple."""
-    h, r, t = (torch.as_tensor(c.astype(np.int64)) for c in triples.array.T)
+    both = with_reciprocals(triples, 2)
+    h, r, t = (torch.as_tensor(c.astype(np.int64)) for c in both.array.T)
     query = model.query(h, r)
     scores = model.similarity.score_pairs(query[:, None], model.candidates()[None])
     if objective == "softmax":
@@ -44,7 +45,7 @@ def written_out(model, triples, regularizer, reg, label_smoothing=0.0, objective
     if regularizer is not None:
         of_query = regularizer.query(model, model.entities[h], model.relations[r], query)
         penalty = of_query.sum() + regularizer.tail(model, model.candidates()[t])
-        loss = loss + reg * penalty / len(triples)
+        loss = loss + reg * penalty / len(both)
     return loss
 
 
@@ -69,14 +70,13 @@ def test_loss_and_gradients_are_those_of_the_loss_written_out(
     expected = written_out(expected_model, triples, penalty, 0.1, smoothing, objective)
     expected.backward()
     model = made(form, relations=4)
-    queries = Queries.of(triples, grouping)
-    assert len(queries) == (len(triples) if grouping == "triples" else 28)
+    queries = GroupedQueries.of(triples, 2, grouping=grouping)
+    assert len(queries) == (2 * len(triples) if grouping == "triples" else 28)
     # Fewer rows and pairs at once than the batch has.
-    step = Step(
-        model, Loss(penalty, 0.1, smoothing, OBJECTIVES[objective]), rows_at_once=5, pairs_at_once=3
-    )
-    loss = step.gradients(queries.batch(np.arange(len(queries)), CPU))
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    loss = Loss(penalty, 0.1, smoothing, OBJECTIVES[objective])
+    step = CandidateStep(model, loss, max_rows=5, max_pairs=3)
+    found = step.gradients(queries.batch(np.arange(len(queries)), CPU))
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, theirs in zip(model.parameters(), expected_model.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)
 
@@ -88,8 +88,8 @@ def test_large_scores_neither_overflow_nor_change_with_the_tile(scale, tile):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(objectives, "TILE", width)
             model = made("complex", relations=4, scale=scale)
-            step = Step(model, Loss(), rows_at_once=50)
-            queries = Queries.of(facts())
+            step = CandidateStep(model, Loss(), max_rows=50)
+            queries = GroupedQueries.of(facts(), 2)
             losses.append(step.gradients(queries.batch(np.arange(len(queries)), CPU)).item())
             assert torch.isfinite(model.entities.grad).all()
     assert losses[0] == pytest.approx(losses[1], rel=1e-9)
@@ -100,16 +100,16 @@ def test_batches_hold_every_triple_once(seed, size):
     triples = facts(seed=seed)
     seen = []
     generator = torch.Generator().manual_seed(seed)
-    for batch in Queries.of(triples).batches(size, generator, CPU):
-        assert len(batch.heads) <= size
-        assert batch.counts.sum() == len(batch.tails)
+    for batch in GroupedQueries.of(triples, 2).batches(size, generator, CPU):
+        assert len(batch.entities) <= size
+        assert batch.counts.sum() == len(batch.answers)
         seen += zip(
-            batch.heads[batch.rows].tolist(),
+            batch.entities[batch.rows].tolist(),
             batch.relations[batch.rows].tolist(),
-            batch.tails.tolist(),
+            batch.answers.tolist(),
             strict=True,
         )
-    assert sorted(seen) == sorted(map(tuple, triples.array.tolist()))
+    assert sorted(seen) == sorted(map(tuple, with_reciprocals(triples, 2).array.tolist()))
 
 
 ALONE = [form for form in FORMS if form not in {"tucker", "conve"}]
@@ -118,27 +118,26 @@ ALONE = [form for form in FORMS if form not in {"tucker", "conve"}]
 @pytest.mark.parametrize("form", ALONE)
 @pytest.mark.parametrize("regularizer", ["n3", "n3-transformed", "none"])
 @pytest.mark.parametrize(("objective", "smoothing"), [("softmax", 0.2), ("bce", 0.1)])
-def test_queries_for_heads_without_reciprocals(
-    form, regularizer, objective, smoothing, monkeypatch
-):
-    for module in (objectives, similarity, head_side):
+def test_head_queries_without_reciprocals(form, regularizer, objective, smoothing, monkeypatch):
+    for module in (objectives, similarity, candidates):
         monkeypatch.setattr(module, "TILE", 3)
     penalty = REGULARIZERS[regularizer]
     model, other = made(form, relations=2), made(form, relations=2)
     triples = facts()
-    queries = Queries.of(triples, apart_from=2)
+    queries = GroupedQueries.of(triples, 2, reciprocals=False)
     batches = list(queries.batches(100, torch.Generator().manual_seed(0), CPU))
-    assert len(batches) == queries.batch_count(100) == 3
-    batch = next(batch for batch in batches if int(batch.relations[0]) == 3)
-    assert (batch.relations == 3).all()
+    assert len(batches) == queries.num_batches(100) == 3
+    batch = next(batch for batch in batches if int(batch.side_relations[0]) == 3)
+    assert batch.exhaustive
+    assert (batch.relations == 1).all()
     loss = Loss(penalty, 0.1, smoothing, OBJECTIVES[objective])
-    found = Step(model, loss, rows_at_once=3).gradients(batch)
+    found = CandidateStep(model, loss, max_rows=3).gradients(batch)
 
     every, relation = torch.arange(7), torch.ones(7, dtype=torch.long)
-    moved = other.query(every, relation)
-    tails = other.candidates()[batch.heads]
-    scores = other.similarity.score_pairs(moved[None], tails[:, None])
-    heads = batch.tails
+    transformed = other.query(every, relation)
+    tails = other.candidates()[batch.entities]
+    scores = other.similarity.score_pairs(transformed[None], tails[:, None])
+    heads = batch.answers
     if objective == "softmax":
         expected = torch.nn.functional.cross_entropy(
             scores[batch.rows], heads, label_smoothing=smoothing
@@ -149,7 +148,7 @@ def test_queries_for_heads_without_reciprocals(
         expected = torch.nn.functional.binary_cross_entropy_with_logits(scores, target)
     if penalty is not None:
         rows = other.relations[relation[0]].expand(len(heads), -1)
-        sizes = penalty.query(other, other.entities[heads], rows, moved[heads]).sum()
+        sizes = penalty.query(other, other.entities[heads], rows, transformed[heads]).sum()
         sizes = sizes + penalty.tail(other, tails[batch.rows])
         expected = expected + 0.1 * sizes / len(heads)
     expected.backward()

@@ -15,7 +15,7 @@ from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import NAME_TYPE, Vocabulary
 from fivestar.runs.run import Run, build_model
 from fivestar.spelling import closest_names
-from fivestar.training.new_rows import first_guess, fit_new_rows
+from fivestar.training.fold_in import first_guess, fit_new_rows
 
 Fact = tuple[str, str, str]
 # Defaults, chosen by experiments/answers/fold_in.py.

@@ -1,8 +1,11 @@
-"""Entities that stand for all: what a step compares its queries with, where all are too many.
+"""The candidates that all queries of a batch are scored with.
 
-The candidates of a step are all answers of its queries, and others drawn from the rest. Each of
-these counts for as many entities as there are for one of them, so that the sum over all entities is
-estimated without bias, whatever the answers are.
+Tail queries are scored with rows of the entity table, all or a sample of them. Head queries
+without reciprocal relations are scored with all entities transformed by the relation.
+
+Sampled softmax: the candidates of a batch are all its answers, and others sampled uniformly from
+the rest. Each sampled candidate has the weight (number of the rest) / (number sampled), so that the
+sum over all entities is estimated without bias, whatever the answers are.
 """
 
 from __future__ import annotations
@@ -12,32 +15,106 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fivestar.models.base import Model
+from fivestar.models.similarity import TILE
+from fivestar.training.gathered_rows import GatheredRows, grad_of
 
-class Drawn(NamedTuple):
-    """The first `size` of some candidates, which were drawn and stand for `each` apiece."""
+
+class SampleWeight(NamedTuple):
+    """The first `size` candidates are sampled and count `weight` times each."""
 
     size: int
-    each: float
+    weight: float
 
 
-class Candidates(NamedTuple):
-    """Their entities, those that were drawn first."""
-
-    entities: Tensor
-    drawn: Drawn
+NOT_SAMPLED = SampleWeight(0, 1.0)
 
 
-NOT_DRAWN = Drawn(0, 1.0)
+class CandidateSample(NamedTuple):
+    """Candidate ids, sampled ones first, then the answers."""
+
+    ids: Tensor
+    sampled: SampleWeight
 
 
-def draw_candidates(answers: Tensor, size: int, entities: int) -> Candidates | None:
-    """The answers and so many others; none if that would be all."""
-    other = torch.ones(entities, dtype=torch.bool, device=answers.device)
-    other[answers] = False
-    answers = other.logical_not().nonzero().squeeze(1)
-    rest = entities - len(answers)
-    if size >= rest:
+def sample_candidates(
+    answers: Tensor, num_candidates: int, num_entities: int
+) -> CandidateSample | None:
+    """Sample candidates for a batch.
+
+    Args:
+        answers: (T,) all answers of the batch.
+        num_candidates: number of entities to sample besides the answers.
+        num_entities: number of entities of the graph.
+
+    Returns:
+        The sample; None if it would hold all entities.
+    """
+    is_other = torch.ones(num_entities, dtype=torch.bool, device=answers.device)
+    is_other[answers] = False
+    distinct = is_other.logical_not().nonzero().squeeze(1)
+    num_others = num_entities - len(distinct)
+    if num_candidates >= num_others:
         return None
-    order = torch.randperm(entities, device=answers.device)[: size + len(answers)]
-    chosen = order[other[order]][:size]
-    return Candidates(torch.cat([chosen, answers]), Drawn(size, rest / size))
+    order = torch.randperm(num_entities, device=answers.device)[: num_candidates + len(distinct)]
+    sampled = order[is_other[order]][:num_candidates]
+    weight = SampleWeight(num_candidates, num_others / num_candidates)
+    return CandidateSample(torch.cat([sampled, distinct]), weight)
+
+
+class Candidates:
+    """All entities as tails: a view of the entity table and of its gradient."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.table = model.candidate_columns(model.entities.detach())  # (N, D)
+        self.table_grad = model.candidate_columns(grad_of(model.entities))  # (N, D)
+        self.sampled: SampleWeight = NOT_SAMPLED
+        # The same for every entity, also where the candidates are a sample.
+        self.all_entities = self.table, self.table_grad
+
+    def scatter(self) -> None:
+        """Add the gradient of sampled candidates to that of all entities."""
+
+
+class SampledCandidates(Candidates):
+    """Copies of the rows of a sample of entities."""
+
+    def __init__(self, model: Model, sample: CandidateSample) -> None:
+        super().__init__(model)
+        self.ids, self.sampled = sample
+        self.table = self.table.index_select(0, self.ids)
+        self.table_grad = torch.zeros_like(self.table)
+
+    def scatter(self) -> None:
+        """Add the gradient of sampled candidates to that of all entities."""
+        self.all_entities[1].index_add_(0, self.ids, self.table_grad)
+
+
+class TransformedEntities(Candidates):
+    """All entities as heads, transformed by one relation."""
+
+    def __init__(self, model: Model, relation: Tensor) -> None:
+        super().__init__(model)
+        self.relation = relation  # (1,)
+        with torch.no_grad():
+            tiles = [self._transform(start)[1] for start in self._starts()]
+        self.table = torch.cat(tiles)
+        self.table_grad = torch.zeros_like(self.table)
+        self.all_entities = self.table, self.table_grad
+
+    def backward(self) -> None:
+        """Backpropagate the gradient of the transformed entities to the model's tables."""
+        for start in self._starts():
+            rows, transformed = self._transform(start)
+            rows.backward([transformed], [self.table_grad[start : start + TILE]])
+
+    def _starts(self) -> range:
+        return range(0, len(self.model.entities), TILE)
+
+    def _transform(self, start: int) -> tuple[GatheredRows, Tensor]:
+        end = min(start + TILE, len(self.model.entities))
+        rows = GatheredRows(self.model)
+        head = rows.heads(torch.arange(start, end, device=self.relation.device))
+        relation = rows.relations(self.relation)
+        return rows, self.model.transform(head, relation.expand(len(head), -1))

@@ -36,15 +36,20 @@ from fivestar.training.checkpoint import (
     read_progress,
     save_checkpoint,
 )
-from fivestar.training.objectives import OBJECTIVES, Loss
+from fivestar.training.negative_sampling import (
+    NegativeLoss,
+    NegativeSampler,
+    NegativeStep,
+    bernoulli_weights,
+)
+from fivestar.training.objectives import OBJECTIVES
 from fivestar.training.precision import products_in, similarity_at
 from fivestar.training.preconditions import check_batch_norm, check_graph
-from fivestar.training.queries import Batch, Queries
+from fivestar.training.queries import Batch, GroupedQueries
 from fivestar.training.refit import ORIGIN, finish
 from fivestar.training.regularizers import REGULARIZERS
-from fivestar.training.relation_question import RelationQuestion
-from fivestar.training.sampling import Negatives, SampledLoss, SampledStep, bernoulli_weights
-from fivestar.training.step import Step
+from fivestar.training.relation_loss import RelationLoss
+from fivestar.training.step import CandidateStep, Loss, Step
 from fivestar.training.updates import Updates
 from fivestar.training.validation import StageCallback, Validation
 from fivestar.training.warm_start import inherit
@@ -86,13 +91,13 @@ class Trainer:
         self.updates = Updates(self.model, training)
         self.budget = make_budget(self.model, 2 * len(graph.facts), training)
         self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
-        relations = len(graph.relations)
-        self.queries = Queries.of(
-            with_reciprocals(facts, relations),
-            training.grouping,
-            None if training.reciprocals else relations,
+        self.queries = GroupedQueries.of(
+            facts,
+            len(graph.relations),
+            reciprocals=training.reciprocals,
+            grouping=training.grouping,
         )
-        self.steps = self.queries.batch_count(training.batch_size)  # an epoch
+        self.steps = self.queries.num_batches(training.batch_size)  # an epoch
         self.best: dict[str, Tensor] = {}
         self.average = Average(training.average)
 
@@ -170,7 +175,7 @@ class Trainer:
             self.model.load_state_dict(self.average.tables)
         return self.model
 
-    def _step(self) -> Step | SampledStep:
+    def _step(self) -> Step:
         training, regularizer = self.training, REGULARIZERS[self.training.regularizer]
         match training.objective:
             case "softmax" | "bce" as name:
@@ -181,20 +186,18 @@ class Trainer:
                     smoothing,
                     OBJECTIVES[name],
                     training.num_candidates,
-                    RelationQuestion(
-                        training.relation_loss_weight, training.num_relation_candidates
-                    ),
+                    RelationLoss(training.relation_loss_weight, training.num_relation_candidates),
                 )
                 rows = min(self.budget.rows, len(self.queries))
-                return Step(self.model, loss, rows, self.budget.pairs, self.similarity)
-            case "negative-sampling" | "margin" as kind:
+                return CandidateStep(self.model, loss, rows, self.budget.pairs, self.similarity)
+            case "negative-sampling" | "margin" as name:
                 known = None
                 if training.negatives_from == "unknown":
                     known = with_reciprocals(self.facts, len(self.graph.relations))
-                return SampledStep(
+                return NegativeStep(
                     self.model,
-                    SampledLoss(kind, training.margin, training.adversarial_temperature),
-                    Negatives(training.num_negatives, len(self.graph.entities), known),
+                    NegativeLoss(name, training.margin, training.adversarial_temperature),
+                    NegativeSampler(training.num_negatives, len(self.graph.entities), known),
                     regularizer,
                     training.reg_weight,
                     self.budget.pairs,
@@ -222,7 +225,7 @@ class Trainer:
             or self._out_of_time()
         )
 
-    def _epoch(self, step: Step | SampledStep, on_step: StepCallback | None) -> dict[str, Any]:
+    def _epoch(self, step: Step, on_step: StepCallback | None) -> dict[str, Any]:
         """One pass over all queries (or its rest), with a validation if it is due."""
         training, progress = self.training, self.progress
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + progress.epoch)
@@ -264,7 +267,7 @@ class Trainer:
         line["seconds"] = progress.seconds
         return line
 
-    def _take(self, step: Step | SampledStep, batch: Batch) -> None:
+    def _take(self, step: Step, batch: Batch) -> None:
         """One step."""
         progress = self.progress
         with products_in(self.training.precision), self._own_randomness():
@@ -272,16 +275,16 @@ class Trainer:
         if loss - loss != 0:  # inf or NaN
             place = f"epoch {progress.epoch + 1}, step {progress.step + 1}"
             raise Diverged(
-                f"the loss is {loss} in {place} ({len(batch.tails)} triples, the first from "
-                f"{self.graph.entities.name_of(int(batch.heads[0]))!r}); train again with a "
+                f"the loss is {loss} in {place} ({len(batch.answers)} triples, the first from "
+                f"{self.graph.entities.name_of(int(batch.entities[0]))!r}); train again with a "
                 "smaller lr or a larger reg"
                 + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
             )
         time_now = progress.epoch + (progress.step + 0.5) / self.steps
         self.updates.apply(time_now, step.touched)
         progress.step += 1
-        progress.triples += len(batch.tails)
-        progress.loss += loss * len(batch.tails)
+        progress.triples += len(batch.answers)
+        progress.loss += loss * len(batch.answers)
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:

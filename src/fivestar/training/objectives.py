@@ -1,11 +1,10 @@
-"""What is minimised over all entities, at the speed of its matrix products.
+"""Objectives over candidates that all queries share: functions from scores to (loss, score_grad).
 
-Both objectives have the form Σ over all candidates of something − Σ of the scores of true tails, so
-one row of scores serves all triples that share a query, exactly. The first part is done here by
-hand, tile by tile of candidates, each tile while it is in the cache.
-
-`softmax` is the cross-entropy of each true tail against all entities: n·logsumexp(s) − Σ s(tᵢ).
-`bce` decides for each entity apart whether it is an answer: Σ log(1 + eˢ) − Σ s(tᵢ).
+`softmax` is the cross-entropy of each true answer: n·logsumexp(s) − Σ s(tᵢ) per query.
+`bce` is the binary cross-entropy of each entity: Σ log(1 + eˢ) − Σ s(tᵢ) per query.
+Both are Σ over all candidates of something − Σ of the scores of true answers, so one row of scores
+serves all triples that share a query, exactly. `score_candidates` computes the first part tile by
+tile of candidates, while a tile is in the cache, at the speed of its matrix products.
 """
 
 from __future__ import annotations
@@ -17,189 +16,190 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from fivestar.models.similarity import TILE, Similarity
-from fivestar.training.candidates import NOT_DRAWN, Drawn
-from fivestar.training.regularizers import Regularizer
-from fivestar.training.relation_question import NOT_ASKED, RelationQuestion
+from fivestar.training.candidates import Candidates
 
-# Scores are taken times log₂ e, since powers of 2 are computed twice as fast as powers of e.
+# Scores are multiplied by log₂ e, because powers of 2 are twice as fast as powers of e.
 _LOG2E = 1 / math.log(2)
-# Candidates that are asked for a reference.
-_FEW = 64
-# Maxima this near to 0 need no reference, and sums above this need another: both far from the ends
-# of float32, which are at 2^±126.
-_NEAR = 40.0
-_FAR = 2.0**60
+# Number of candidates that a row's reference is estimated from.
+_NUM_REFERENCE = 64
+# Row maxima this close to 0 need no reference, and sums above the limit need a better one: both
+# far from the limits of float32, 2^±126.
+_NEAR_ZERO = 40.0
+_SUM_LIMIT = 2.0**60
 
 
-class Workspace:
-    """The buffer of scores, made once and used by every step."""
-
-    def __init__(self, rows: int, candidates: int, like: Tensor) -> None:
-        self.rows = rows
-        self._buffer = like.new_empty(rows * candidates)
-
-    def tiles(self, rows: int, candidates: int, drawn: int = 0) -> list[tuple[slice, Tensor]]:
-        """For each tile of candidates: which they are, and its (rows, n) scores.
-
-        No tile holds both the first `drawn` candidates and others.
-        """
-        found = []
-        for first, last in ((0, drawn), (drawn, candidates)):
-            for start in range(first, last, TILE):
-                end = min(start + TILE, last)
-                flat = self._buffer[rows * start : rows * end]
-                found.append((slice(start, end), flat.view(rows, end - start)))
-        return found
-
-
-Tiles = list[tuple[slice, Tensor]]
-
-
-@torch.no_grad()
-def log_partition(
-    query: Tensor,
-    weight: Tensor,
-    table: Tensor,
-    similarity: Similarity,
-    workspace: Workspace,
-    table_gradient: Tensor,
-    drawn: Drawn = NOT_DRAWN,
-) -> tuple[Tensor, Tensor]:
-    """Σ weightᵢ logsumexp(sᵢ) and its gradient by the query; adds its gradient by the table.
-
-    Powers are taken relative to a reference a row that need only be near the row's maximum. A few
-    candidates give one; only if a score turns out to be far above it, the maximum is looked for.
-    """
-    tiles = workspace.tiles(len(query), len(table), drawn.size)
-    reference = _highest(query, table[:_FEW], similarity)
-    total, query_gradient = _powers(query, table, similarity, tiles, reference, drawn)
-    if not (total < _FAR).all():
-        reference = _highest(query, table, similarity)
-        total, query_gradient = _powers(query, table, similarity, tiles, reference, drawn)
-    share = weight / total
-    share_of_drawn = share * drawn.each
-    for where, powers in tiles:
-        some = share_of_drawn if where.start < drawn.size else share
-        similarity.add_candidate_grad(query, some, table[where], powers, table_gradient[where])
-    value = weight @ (reference + total.log2()) / _LOG2E
-    return value, query_gradient.mul_(share[:, None])
-
-
-def _highest(query: Tensor, table: Tensor, similarity: Similarity) -> Tensor:
-    """The highest score of each row; 0 for all rows if all are near it."""
-    highest = torch.full_like(query[:, 0], -torch.inf)
-    for start in range(0, len(table), TILE):
-        candidates = table[start : start + TILE]
-        scores = query.new_empty(len(query), len(candidates))
-        similarity.forward(query, candidates, scores, _LOG2E)
-        torch.maximum(highest, scores.amax(dim=1), out=highest)
-    return torch.zeros_like(highest) if highest.abs().max() < _NEAR else highest
-
-
-def _powers(
-    query: Tensor,
-    table: Tensor,
-    similarity: Similarity,
-    tiles: Tiles,
-    reference: Tensor,
-    drawn: Drawn,
-) -> tuple[Tensor, Tensor]:
-    """Fill the tiles with the powers of the scores: their sum a row, and its gradient.
-
-    All that needs the powers of a tile is done while they are in the cache.
-    """
-    total, query_gradient = torch.zeros_like(reference), torch.zeros_like(query)
-    shifted = bool(reference.any())
-    for where, scores in tiles:
-        candidates = table[where]
-        similarity.forward(query, candidates, scores, _LOG2E)
-        if shifted:
-            scores.sub_(reference[:, None])
-        scores.exp2_()
-        total += scores.sum(dim=1)
-        similarity.prepare_score_grad(query, candidates, scores)
-        similarity.add_query_grad(query, candidates, scores, query_gradient)
-        if where.stop == drawn.size:
-            total *= drawn.each
-            query_gradient *= drawn.each
-    return total, query_gradient
-
-
-@torch.no_grad()
-def log_odds(
-    query: Tensor,
-    weight: Tensor,
-    table: Tensor,
-    similarity: Similarity,
-    workspace: Workspace,
-    table_gradient: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Σ weightᵢ log(1 + e^sᵢⱼ) and its gradient by the query; adds its gradient by the table."""
-    value, query_gradient = query.new_zeros(()), torch.zeros_like(query)
-    for where, scores in workspace.tiles(len(query), len(table)):
-        candidates = table[where]
-        similarity.forward(query, candidates, scores)
-        value += weight @ torch.nn.functional.softplus(scores).sum(dim=1)
-        scores.sigmoid_()
-        similarity.prepare_score_grad(query, candidates, scores)
-        similarity.add_query_grad(query, candidates, scores, query_gradient)
-        similarity.add_candidate_grad(query, weight, candidates, scores, table_gradient[where])
-    return value, query_gradient.mul_(weight[:, None])
-
-
-class Shares(NamedTuple):
-    """How much of the loss is due to what."""
-
-    row: Tensor  # (B,), to the first part of a query
-    pair: float  # to the score of a true tail, negative
-    uniform: Tensor  # (B,), to the score of every entity alike (label smoothing), negative
-
-
-class Whole(NamedTuple):
-    """The size of a batch, of which a part is being looked at."""
+class BatchSize(NamedTuple):
+    """The size of a batch, of which one part is computed at a time."""
 
     queries: int
     triples: int
     entities: int
 
 
-class Objective(NamedTuple):
-    """The first part of a loss, and how it is weighed."""
+class Weights(NamedTuple):
+    """The weights of the terms of a loss."""
 
-    partition: Callable[..., tuple[Tensor, Tensor]]
-    shares: Callable[[Tensor, Whole, float], Shares]
-
-
-def _mean_of_triples(counts: Tensor, whole: Whole, smoothing: float) -> Shares:
-    """A target is 1 − ε for the true tail and ε/N for all."""
-    row = counts / whole.triples
-    return Shares(row, (smoothing - 1) / whole.triples, row * (-smoothing / whole.entities))
-
-
-def _mean_of_cells(counts: Tensor, whole: Whole, smoothing: float) -> Shares:
-    """A target is 1 − ε for true tails, plus 1/N for all if there is smoothing, as published."""
-    cell = 1 / (whole.queries * whole.entities)
-    row = torch.full_like(counts, cell)
-    uniform = row * (-1 / whole.entities if smoothing else 0.0)
-    return Shares(row, (smoothing - 1) * cell, uniform)
-
-
-OBJECTIVES = {
-    "softmax": Objective(log_partition, _mean_of_triples),
-    "bce": Objective(log_odds, _mean_of_cells),
-}
+    query: Tensor  # (B,), of the sum over candidates of each query
+    answer: float  # of the score of a true answer; negative
+    uniform: Tensor  # (B,), of the score of every entity (label smoothing); negative
 
 
 @dataclass(frozen=True)
-class Loss:
-    """What is minimised: an objective, and the mean over triples of λ · penalty (λ is `reg`)."""
+class Objective:
+    """A loss per query over a set of candidates shared by all queries.
 
-    regularizer: Regularizer | None = None
-    reg: float = 0.0
-    label_smoothing: float = 0.0
-    objective: Objective = OBJECTIVES["softmax"]
-    # Entities drawn a step to stand for all that answer none of its queries; 0: all.
-    candidates: int = 0
-    relation: RelationQuestion = NOT_ASKED
+    Args:
+        scale: factor of all scores.
+        is_relative: whether scores are taken relative to a reference near the maximum of each row.
+        score_grad_: overwrites a tile of scores with their score_grad, up to a factor per row, and
+            returns row sums (B,).
+        finish: from the sums over all candidates (B,) and the weights of the queries (B,), returns
+            the loss (B,) of each query and the factor of its score_grad.
+        weights: returns the weights of a part of a batch.
+    """
+
+    scale: float
+    is_relative: bool
+    score_grad_: Callable[[Tensor], Tensor]
+    finish: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    weights: Callable[[Tensor, BatchSize, float], Weights]
+
+
+def _exp2_(scores: Tensor) -> Tensor:
+    return scores.exp2_().sum(dim=1)
+
+
+def _log2_sum(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    return total.log2(), weight / total
+
+
+def _mean_over_triples(counts: Tensor, size: BatchSize, smoothing: float) -> Weights:
+    """Return weights for targets of 1 − ε for the true answer plus ε/N for all entities."""
+    query = counts / size.triples
+    return Weights(query, (smoothing - 1) / size.triples, query * (-smoothing / size.entities))
+
+
+def _sigmoid_(scores: Tensor) -> Tensor:
+    total = softplus(scores).sum(dim=1)
+    scores.sigmoid_()
+    return total
+
+
+def _sum(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    return total, weight
+
+
+def _mean_over_cells(counts: Tensor, size: BatchSize, smoothing: float) -> Weights:
+    """Return weights for targets of 1 − ε for true answers, plus 1/N for all if ε > 0.
+
+    The target of ConvE's published code.
+    """
+    cell = 1 / (size.queries * size.entities)
+    query = torch.full_like(counts, cell)
+    uniform = query * (-1 / size.entities if smoothing else 0.0)
+    return Weights(query, (smoothing - 1) * cell, uniform)
+
+
+OBJECTIVES = {
+    "softmax": Objective(
+        _LOG2E, is_relative=True, score_grad_=_exp2_, finish=_log2_sum, weights=_mean_over_triples
+    ),
+    "bce": Objective(
+        1.0, is_relative=False, score_grad_=_sigmoid_, finish=_sum, weights=_mean_over_cells
+    ),
+}
+
+
+class Workspace:
+    """The buffer of scores, allocated once and used by every step."""
+
+    def __init__(self, rows: int, candidates: int, like: Tensor) -> None:
+        self.rows = rows
+        self._buffer = like.new_empty(rows * candidates)
+
+    def tiles(self, rows: int, candidates: int, sampled: int = 0) -> list[tuple[slice, Tensor]]:
+        """Return for each tile the candidates it holds, and a tensor (rows, n) for its scores.
+
+        No tile holds both the first `sampled` candidates and others.
+        """
+        tiles = []
+        for first, last in ((0, sampled), (sampled, candidates)):
+            for start in range(first, last, TILE):
+                end = min(start + TILE, last)
+                flat = self._buffer[rows * start : rows * end]
+                tiles.append((slice(start, end), flat.view(rows, end - start)))
+        return tiles
+
+
+@torch.no_grad()
+def score_candidates(
+    objective: Objective,
+    query: Tensor,
+    weight: Tensor,
+    candidates: Candidates,
+    similarity: Similarity,
+    workspace: Workspace,
+) -> tuple[Tensor, Tensor]:
+    """Compute the part of an objective that depends on all candidates.
+
+    Args:
+        objective: softmax or bce.
+        query: (B, D) transformed heads.
+        weight: (B,) weight of each query.
+        candidates: N candidates; their gradient is added to `candidates.table_grad`.
+        similarity: how a query and a candidate give a score.
+        workspace: for at least (B, N) scores.
+
+    Returns:
+        The weighted loss, and its gradient (B, D) with respect to the query.
+    """
+    table, sampled = candidates.table, candidates.sampled
+    tiles = workspace.tiles(len(query), len(table), sampled.size)
+
+    def forward(reference: Tensor) -> tuple[Tensor, Tensor]:
+        """Fill the tiles with score_grad; return row sums and the gradient of the query.
+
+        Everything that needs a tile is done while it is in the cache.
+        """
+        total, query_grad = torch.zeros_like(reference), torch.zeros_like(query)
+        is_shifted = bool(reference.any())
+        for columns, scores in tiles:
+            similarity.forward(query, table[columns], scores, objective.scale)
+            if is_shifted:
+                scores.sub_(reference[:, None])
+            total += objective.score_grad_(scores)
+            similarity.prepare_score_grad(query, table[columns], scores)
+            similarity.add_query_grad(query, table[columns], scores, query_grad)
+            if columns.stop == sampled.size:
+                total *= sampled.weight
+                query_grad *= sampled.weight
+        return total, query_grad
+
+    reference = query.new_zeros(len(query))
+    if objective.is_relative:
+        reference = _row_maxima(query, table[:_NUM_REFERENCE], similarity)
+    total, query_grad = forward(reference)
+    if objective.is_relative and not (total < _SUM_LIMIT).all():
+        reference = _row_maxima(query, table, similarity)
+        total, query_grad = forward(reference)
+    loss, row_weight = objective.finish(total, weight)
+    sampled_weight = row_weight * sampled.weight
+    for columns, score_grad in tiles:
+        rows = sampled_weight if columns.start < sampled.size else row_weight
+        grad = candidates.table_grad[columns]
+        similarity.add_candidate_grad(query, rows, table[columns], score_grad, grad)
+    return weight @ (reference + loss) / objective.scale, query_grad.mul_(row_weight[:, None])
+
+
+def _row_maxima(query: Tensor, table: Tensor, similarity: Similarity) -> Tensor:
+    """Return the highest score of each row; 0 for all rows if all of them are close to 0."""
+    highest = torch.full_like(query[:, 0], -torch.inf)
+    for start in range(0, len(table), TILE):
+        candidates = table[start : start + TILE]
+        scores = query.new_empty(len(query), len(candidates))
+        similarity.forward(query, candidates, scores, _LOG2E)
+        torch.maximum(highest, scores.amax(dim=1), out=highest)
+    return torch.zeros_like(highest) if highest.abs().max() < _NEAR_ZERO else highest

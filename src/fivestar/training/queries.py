@@ -1,4 +1,4 @@
-"""Training facts grouped by query: one row of scores serves all tails of (head, relation)."""
+"""Training facts grouped by query: one row of scores serves all answers of (entity, relation)."""
 
 from __future__ import annotations
 
@@ -12,106 +12,143 @@ import torch
 from torch import Tensor
 
 from fivestar.graph.known_answers import expand, query_keys
+from fivestar.graph.queries import both_sides
 from fivestar.graph.triples import Ids, Triples
+from fivestar.models.scoring import relation_rows
 
 Grouping = Literal["queries", "triples"]
 
 
 class Batch(NamedTuple):
-    """Some queries: (head, relation) a row, and the true tails of all rows as (row, tail) pairs."""
+    """B queries, and their T true answers as (row, answer) pairs, ordered by row.
 
-    heads: Tensor  # (B,)
-    relations: Tensor  # (B,)
-    counts: Tensor  # (B,), true tails a row
+    An exhaustive batch holds head queries of one relation, to be scored by exhaustive head
+    scoring; all queries of any other batch are scored as tail queries.
+    """
+
+    entities: Tensor  # (B,), the given head; of an exhaustive batch, the given tail
+    relations: Tensor  # (B,), rows of the model's relation table
+    side_relations: Tensor  # (B,), r for (h, r, ?), and r + number of relations for (?, r, t)
+    counts: Tensor  # (B,), true answers per query
     rows: Tensor  # (T,)
-    tails: Tensor  # (T,)
+    answers: Tensor  # (T,)
+    exhaustive: bool
 
-    def parts(self, rows: int) -> Iterator[Batch]:
-        """The same queries in parts of at most so many rows; pairs stand in order of their rows."""
-        if len(self.heads) <= rows:
+    def parts(self, size: int) -> Iterator[Batch]:
+        """Yield the same queries in batches of at most `size` queries."""
+        if len(self.entities) <= size:
             yield self
             return
         ends = self.counts.cumsum(0).tolist()
-        for first in range(0, len(self.heads), rows):
-            last = min(first + rows, len(self.heads))
-            some, pairs = slice(first, last), slice(ends[first - 1] if first else 0, ends[last - 1])
+        for first in range(0, len(self.entities), size):
+            last = min(first + size, len(self.entities))
+            queries = slice(first, last)
+            pairs = slice(ends[first - 1] if first else 0, ends[last - 1])
             yield Batch(
-                self.heads[some],
-                self.relations[some],
-                self.counts[some],
+                self.entities[queries],
+                self.relations[queries],
+                self.side_relations[queries],
+                self.counts[queries],
                 self.rows[pairs] - first,
-                self.tails[pairs],
+                self.answers[pairs],
+                self.exhaustive,
             )
 
 
 @dataclass(frozen=True)
-class Queries:
-    """All queries of training; `tails[start[i] : start[i + 1]]` answer query i."""
+class GroupedQueries:
+    """All training queries; `answers[start[i] : start[i + 1]]` answer query i."""
 
-    heads: Ids
-    relations: Ids
+    entities: Ids
+    relations: Ids  # rows of the model's relation table
+    side_relations: Ids
+    exhaustive: npt.NDArray[np.bool_]
     start: npt.NDArray[np.int64]
-    tails: Ids
-    # Relations from here on ask for heads and have no row of their own in the model.
-    apart_from: int | None = None
+    answers: Ids
 
     @classmethod
     def of(
-        cls, triples: Triples, grouping: Grouping = "queries", apart_from: int | None = None
-    ) -> Queries:
-        """Equal queries once, or ("triples") each triple as a query of its own."""
-        if grouping == "triples":
-            start = np.arange(len(triples) + 1, dtype=np.int64)
-            return cls(triples.heads, triples.relations, start, triples.tails, apart_from)
-        keys = query_keys(
-            triples.heads, triples.relations, int(triples.relations.max(initial=0)) + 1
-        )
-        order = np.argsort(keys, kind="stable")
-        first = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        cls,
+        triples: Triples,
+        num_relations: int,
+        *,
+        reciprocals: bool = True,
+        grouping: Grouping = "queries",
+    ) -> GroupedQueries:
+        """Return the tail queries and head queries of triples.
+
+        Args:
+            triples: training facts.
+            num_relations: number of relations of the graph, without reciprocals.
+            reciprocals: whether the model has reciprocal relations for head queries.
+            grouping: each distinct query once ("queries"), or one query per triple and side.
+        """
+        queries, answers = both_sides(triples, num_relations)
+        scored = relation_rows(queries, num_relations * (2 if reciprocals else 1))
+        side_relations = queries.reciprocal_relation
+        start = np.arange(len(queries) + 1, dtype=np.int64)
+        first = np.arange(len(queries))
+        if grouping == "queries":
+            keys = query_keys(queries.entity, side_relations, 2 * num_relations)
+            order = np.argsort(keys, kind="stable")
+            start = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
+            first, answers = order[start[:-1]], answers[order]
         return cls(
-            triples.heads[order][first],
-            triples.relations[order][first],
-            np.append(first, len(order)).astype(np.int64),
-            triples.tails[order],
-            apart_from,
+            queries.entity[first].astype(np.int32),
+            scored.row[first].astype(np.int32),
+            side_relations[first].astype(np.int32),
+            scored.exhaustive[first],
+            start,
+            answers.astype(np.int32),
         )
 
     def __len__(self) -> int:
-        return len(self.heads)
+        return len(self.entities)
 
     def batches(
         self, size: int, generator: torch.Generator, device: torch.device, skip: int = 0
     ) -> Iterator[Batch]:
-        """Every query once, in random order; `skip` leaves out that many batches."""
+        """Yield every query once, in random order, without the first `skip` batches."""
         order = torch.randperm(len(self), generator=generator).numpy()
-        if self.apart_from is None:
+        if not self.exhaustive.any():
             chosen = [order[first : first + size] for first in range(0, len(order), size)]
         else:
-            # One batch holds queries for tails, or for heads of one relation.
-            group = np.where(self.relations < self.apart_from, -1, self.relations)[order]
-            together = np.argsort(group, kind="stable")
-            first_of = np.flatnonzero(np.diff(group[together], prepend=-2))
+            group = self._groups()[order]
+            by_group = np.argsort(group, kind="stable")
+            group_start = np.flatnonzero(np.diff(group[by_group], prepend=-2))
             chosen = [
                 order[part[first : first + size]]
-                for part in np.split(together, first_of[1:])
+                for part in np.split(by_group, group_start[1:])
                 for first in range(0, len(part), size)
             ]
-            mixed = torch.randperm(len(chosen), generator=generator).tolist()
-            chosen = [chosen[number] for number in mixed]
-        for some in chosen[skip:]:
-            yield self.batch(some, device)
+            shuffled = torch.randperm(len(chosen), generator=generator).tolist()
+            chosen = [chosen[number] for number in shuffled]
+        for queries in chosen[skip:]:
+            yield self.batch(queries, device)
 
-    def batch_count(self, size: int) -> int:
-        """How many batches there are."""
-        if self.apart_from is None:
-            return -(-len(self) // size)
-        group = np.where(self.relations < self.apart_from, -1, self.relations)
-        return int((-(-np.unique(group, return_counts=True)[1] // size)).sum())
+    def num_batches(self, size: int) -> int:
+        """Return the number of batches per epoch."""
+        return int((-(-np.unique(self._groups(), return_counts=True)[1] // size)).sum())
+
+    def _groups(self) -> Ids:
+        """Return which queries may share a batch: equal numbers may."""
+        return np.where(self.exhaustive, self.relations, np.int32(-1))
 
     def batch(self, chosen: npt.NDArray[np.integer], device: torch.device) -> Batch:
-        """These queries."""
+        """Return these queries; all of one group."""
         begin = self.start[chosen]
-        count = self.start[chosen + 1] - begin
-        rows, tails = expand(begin, count, self.tails)
-        arrays = (self.heads[chosen], self.relations[chosen], count, rows, tails)
-        return Batch(*(torch.as_tensor(a.astype(np.int64), device=device) for a in arrays))
+        counts = self.start[chosen + 1] - begin
+        rows, answers = expand(begin, counts, self.answers)
+
+        def tensor(ids: npt.NDArray[np.integer]) -> Tensor:
+            return torch.as_tensor(ids.astype(np.int64), device=device)
+
+        return Batch(
+            tensor(self.entities[chosen]),
+            tensor(self.relations[chosen]),
+            tensor(self.side_relations[chosen]),
+            tensor(counts),
+            tensor(rows),
+            tensor(answers),
+            exhaustive=bool(self.exhaustive[chosen].any()),
+        )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fivestar.geometry.poincare_ball import expmap, project
 from fivestar.models.base import Model
-from fivestar.training.gradients import gradient_of
+from fivestar.training.gathered_rows import grad_of
 
 
 class RiemannianSGD(torch.optim.Optimizer):
@@ -30,7 +30,7 @@ class RiemannianSGD(torch.optim.Optimizer):
         lr = self.param_groups[0]["lr"]
         model = self.model
         tables = (model.entities, model.relations)
-        gradients = [gradient_of(table) for table in tables]
+        gradients = [grad_of(table) for table in tables]
         balls = model.manifold_parameters(model.entities, model.relations)
         slopes = model.manifold_parameters(*gradients)
         reached = [_walked(point, slope, lr) for point, slope in zip(balls, slopes, strict=True)]

@@ -1,141 +1,210 @@
-"""One step of training: the loss of a batch and its gradients, written in place.
+"""One training step: the loss of a batch, and its gradients in the model's tables.
 
-Rows are taken by `index_select`, which copies them four times as fast as indexing does.
+Gather rows → transform → score candidates → objective → backward → scatter the rows' gradients.
+`GatheredRows` gathers and scatters. `CandidateStep` scores all queries of a batch with the same
+candidates, all entities or a sample; `negative_sampling.NegativeStep` each triple with its own.
 """
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fivestar.models.base import Model
-from fivestar.models.similarity import Similarity
-from fivestar.training.candidates import Candidates, draw_candidates
-from fivestar.training.gradients import gradient_of
-from fivestar.training.head_side import HeadSide, asks_for_heads
-from fivestar.training.objectives import Loss, Shares, Whole, Workspace, log_partition
+from fivestar.models.similarity import Similarity, Transposed
+from fivestar.training.candidates import (
+    Candidates,
+    CandidateSample,
+    SampledCandidates,
+    TransformedEntities,
+    sample_candidates,
+)
+from fivestar.training.gathered_rows import GatheredRows, grad_of
+from fivestar.training.objectives import (
+    OBJECTIVES,
+    BatchSize,
+    Objective,
+    Workspace,
+    score_candidates,
+)
 from fivestar.training.queries import Batch
+from fivestar.training.regularizers import Regularizer
+from fivestar.training.relation_loss import NO_RELATION_LOSS, RelationLoss
 
 
-class Step:
-    """An objective over all entities, for one model, in parts that bound its memory."""
+class Step(ABC):
+    """The loss of a batch and its gradients, in parts that bound the memory."""
+
+    def __init__(self, model: Model, regularizer: Regularizer | None, reg_weight: float) -> None:
+        self.model = model
+        self.regularizer = regularizer if reg_weight else None
+        self.reg_weight = reg_weight
+        # The entities whose gradients are not 0, if they are few; None: any may be.
+        self.touched: Tensor | None = None
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+
+    @abstractmethod
+    def gradients(self, batch: Batch) -> Tensor:
+        """Return the loss of a batch; its gradients replace those of the model's tables."""
+
+    def _zero_grad(self) -> None:
+        for parameter in self.model.parameters():
+            if parameter is self.model.entities and self.touched is not None:
+                grad_of(parameter).index_fill_(0, self.touched, 0)
+            else:
+                grad_of(parameter).zero_()
+        self.touched = None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An objective over shared candidates, a regularizer and auxiliary losses."""
+
+    regularizer: Regularizer | None = None
+    reg_weight: float = 0.0
+    label_smoothing: float = 0.0
+    objective: Objective = OBJECTIVES["softmax"]
+    num_candidates: int = 0  # sampled per step besides the answers; 0: all entities
+    relation_loss: RelationLoss = NO_RELATION_LOSS
+
+
+class CandidateStep(Step):
+    """A step that scores all queries of a batch with the same candidates.
+
+    Args:
+        model: the model.
+        loss: the loss.
+        max_rows: rows of scores at once.
+        max_pairs: true answers at once.
+        similarity: used instead of the model's own.
+    """
 
     def __init__(
         self,
         model: Model,
         loss: Loss,
-        rows_at_once: int,
-        pairs_at_once: int = 1 << 14,
+        max_rows: int,
+        max_pairs: int = 1 << 14,
         similarity: Similarity | None = None,
     ) -> None:
-        self.model = model
+        super().__init__(model, loss.regularizer, loss.reg_weight)
         self.loss = loss
-        self.pairs_at_once = pairs_at_once
+        self.max_pairs = max_pairs
         self.similarity = similarity or model.similarity
-        self._drawn: Candidates | None = None
-        # The entities whose gradients are not 0, where these are few.
-        self.touched: Tensor | None = None
-        self.workspace = Workspace(rows_at_once, len(model.entities), model.entities)
-        for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
+        self.workspace = Workspace(max_rows, len(model.entities), model.entities)
 
     def gradients(self, batch: Batch) -> Tensor:
-        """The loss of the batch; its gradients replace those in the model's tables."""
-        self._clear()
-        whole = Whole(len(batch.heads), len(batch.tails), len(self.model.entities))
-        self._drawn = None
-        if self.loss.candidates:
-            self._drawn = draw_candidates(batch.tails, self.loss.candidates, whole.entities)
-        if self._drawn is not None and not self.loss.label_smoothing:
-            self.touched = torch.unique(torch.cat([self._drawn.entities, batch.heads]))
-        add = self._add_heads if asks_for_heads(self.model, batch) else self._add
-        values = [add(part, whole) for part in batch.parts(self.workspace.rows)]
-        if self.loss.relation.weight:
-            values.append(self.loss.relation.add(self.model, batch, self.pairs_at_once))
-        return torch.stack(values).sum()
+        """Return the loss of a batch; its gradients replace those of the model's tables."""
+        self._zero_grad()
+        size = BatchSize(len(batch.entities), len(batch.answers), len(self.model.entities))
+        sample = None
+        if self.loss.num_candidates:
+            sample = sample_candidates(batch.answers, self.loss.num_candidates, size.entities)
+        if sample is not None and not self.loss.label_smoothing:
+            self.touched = torch.unique(torch.cat([sample.ids, batch.entities]))
+        add = self._add_head_queries if batch.exhaustive else self._add_tail_queries
+        losses = [add(part, size, sample) for part in batch.parts(self.workspace.rows)]
+        if self.loss.relation_loss.weight:
+            losses.append(self.loss.relation_loss.backward(self.model, batch, self.max_pairs))
+        return torch.stack(losses).sum()
 
-    def _clear(self) -> None:
-        """All gradients are 0 again."""
-        for parameter in self.model.parameters():
-            if parameter is self.model.entities and self.touched is not None:
-                gradient_of(parameter).index_fill_(0, self.touched, 0)
-            else:
-                gradient_of(parameter).zero_()
-        self.touched = None
-
-    def _add_heads(self, batch: Batch, whole: Whole) -> Tensor:
-        side = HeadSide(self.model, self.loss, self.similarity, self.workspace, self.pairs_at_once)
-        tables = self.model.entities, self.model.relations
-        return side.add(batch, whole, *(gradient_of(table) for table in tables))
-
-    def _add(self, batch: Batch, whole: Whole) -> Tensor:
-        """The loss of one part of a batch; adds its gradients."""
-        entities, relations = self.model.entities, self.model.relations
-        head = entities.detach().index_select(0, batch.heads).requires_grad_()
-        relation = relations.detach().index_select(0, batch.relations).requires_grad_()
-        query = self.model.transform(head, relation)
-        counts = batch.counts.to(query.dtype)
-        shares = self.loss.objective.shares(counts, whole, self.loss.label_smoothing)
-        value, slope = self._over_all_candidates(query.detach(), shares)
-        value += self._over_true_tails(query.detach(), batch, shares, whole, slope)
-        if self.loss.regularizer is None or not self.loss.reg:
-            torch.autograd.backward([query], [slope])
-        else:
-            sizes = self.loss.regularizer.query(self.model, head, relation, query)
-            penalty = self.loss.reg * (sizes @ counts) / whole.triples
-            torch.autograd.backward([penalty, query], [None, slope])
-            value += penalty.detach()
-        gradient_of(entities).index_add_(0, batch.heads, gradient_of(head))
-        gradient_of(relations).index_add_(0, batch.relations, gradient_of(relation))
-        return value
-
-    def _candidates(self) -> tuple[Tensor, Tensor]:
-        """The table that queries are compared with, and where its gradient goes."""
-        entities = self.model.entities
-        part = self.model.candidate_columns
-        return part(entities.detach()), part(gradient_of(entities))
-
-    def _over_all_candidates(self, query: Tensor, shares: Shares) -> tuple[Tensor, Tensor]:
-        """What every candidate has a share in, and its gradient by the query."""
-        table, into = self._candidates()
-        if self._drawn is None:
-            value, slope = self.loss.objective.partition(
-                query, shares.row, table, self.similarity, self.workspace, into
-            )
-        else:
-            entities, drawn = self._drawn
-            some = table.index_select(0, entities)
-            slopes = torch.zeros_like(some)
-            value, slope = log_partition(
-                query, shares.row, some, self.similarity, self.workspace, slopes, drawn
-            )
-            into.index_add_(0, entities, slopes)
-        if self.loss.label_smoothing:
-            more, more_slope = self.similarity.sum_all_with_grad(query, shares.uniform, table, into)
-            value, slope = value + more, slope.add_(more_slope)
-        return value, slope
-
-    def _over_true_tails(
-        self, query: Tensor, batch: Batch, shares: Shares, whole: Whole, slope: Tensor
+    def _add_tail_queries(
+        self, batch: Batch, size: BatchSize, sample: CandidateSample | None
     ) -> Tensor:
-        """What only the true tails have a share in; adds its gradient by the query to `slope`."""
-        table, into = self._candidates()
-        values = []
-        for first in range(0, len(batch.tails), self.pairs_at_once):
-            some = slice(first, first + self.pairs_at_once)
-            rows, tails = batch.rows[some], batch.tails[some]
-            tail = table.index_select(0, tails)
-            value, by_query, by_tail = self.similarity.sum_pairs_with_grad(
-                query.index_select(0, rows), tail
+        """Return the loss of a part of a batch; add its gradients."""
+        model, rows = self.model, GatheredRows(self.model)
+        head, relation = rows.heads(batch.entities), rows.relations(batch.relations)
+        query = model.transform(head, relation)  # (B, D)
+        candidates = Candidates(model) if sample is None else SampledCandidates(model, sample)
+        loss, query_grad = self._score(query.detach(), batch, size, candidates, self.similarity)
+        if self.regularizer is None:
+            rows.backward([query], [query_grad])
+        else:
+            per_query = self.regularizer.query(model, head, relation, query)
+            penalty = self.reg_weight * (per_query @ batch.counts.to(query.dtype)) / size.triples
+            rows.backward([penalty, query], [None, query_grad])
+            loss += penalty.detach()
+        return loss
+
+    def _add_head_queries(self, batch: Batch, size: BatchSize, _: CandidateSample | None) -> Tensor:
+        """Return the loss of a part of a batch of head queries; add its gradients.
+
+        All entities are transformed by the relation, and scored as heads of the given tails.
+        """
+        model, rows = self.model, GatheredRows(self.model)
+        tail = rows.tails(batch.entities)  # (B, D)
+        candidates = TransformedEntities(model, batch.relations[:1])
+        similarity = Transposed(self.similarity)
+        loss, tail_grad = self._score(tail.detach(), batch, size, candidates, similarity)
+        rows.backward([tail], [tail_grad])
+        candidates.backward()
+        if self.regularizer is not None:
+            for pairs in slices(len(batch.answers), self.max_pairs):
+                tails = batch.entities[batch.rows[pairs]]
+                loss += self._penalty(batch.answers[pairs], batch.relations[:1], tails, size)
+        return loss
+
+    def _score(
+        self,
+        query: Tensor,
+        batch: Batch,
+        size: BatchSize,
+        candidates: Candidates,
+        similarity: Similarity,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss and its gradient by the query (B, D); add those of the candidates."""
+        objective, smoothing = self.loss.objective, self.loss.label_smoothing
+        weights = objective.weights(batch.counts.to(query.dtype), size, smoothing)
+        loss, query_grad = score_candidates(
+            objective, query, weights.query, candidates, similarity, self.workspace
+        )
+        candidates.scatter()
+        table, table_grad = candidates.all_entities
+        if smoothing:
+            uniform_loss, uniform_grad = similarity.sum_all_with_grad(
+                query, weights.uniform, table, table_grad
             )
-            slope.index_add_(0, rows, by_query, alpha=shares.pair)
-            values.append(shares.pair * value)
-            if self.loss.regularizer is None or not self.loss.reg:
-                into.index_add_(0, tails, by_tail, alpha=shares.pair)
+            loss, query_grad = loss + uniform_loss, query_grad.add_(uniform_grad)
+        losses = []
+        for pairs in slices(len(batch.answers), self.max_pairs):
+            rows, ids = batch.rows[pairs], batch.answers[pairs]
+            answer = table.index_select(0, ids)  # (T, D)
+            score, by_query, by_answer = similarity.sum_pairs_with_grad(
+                query.index_select(0, rows), answer
+            )
+            losses.append(weights.answer * score)
+            query_grad.index_add_(0, rows, by_query, alpha=weights.answer)
+            if self.regularizer is None or batch.exhaustive:
+                table_grad.index_add_(0, ids, by_answer, alpha=weights.answer)
                 continue
-            penalty = self.loss.regularizer.tail(self.model, tail.requires_grad_())
-            penalty = penalty * (self.loss.reg / whole.triples)
+            penalty = self.regularizer.tail(self.model, answer.requires_grad_())
+            penalty = penalty * (self.reg_weight / size.triples)
             torch.autograd.backward([penalty])
-            into.index_add_(0, tails, gradient_of(tail).add_(by_tail, alpha=shares.pair))
-            values.append(penalty.detach())
-        return torch.stack(values).sum()
+            answer_grad = grad_of(answer).add_(by_answer, alpha=weights.answer)
+            table_grad.index_add_(0, ids, answer_grad)
+            losses.append(penalty.detach())
+        return loss + torch.stack(losses).sum(), query_grad
+
+    def _penalty(self, heads: Tensor, relation: Tensor, tails: Tensor, size: BatchSize) -> Tensor:
+        """Return the penalty of triples of one relation; add its gradients."""
+        regularizer = self.regularizer
+        assert regularizer is not None  # noqa: S101  (checked by the caller)
+        model, rows = self.model, GatheredRows(self.model)
+        head, tail = rows.heads(heads), rows.tails(tails)
+        relations = rows.relations(relation).expand(len(heads), -1)
+        query = model.transform(head, relations)
+        penalty = regularizer.query(model, head, relations, query).sum()
+        penalty = (penalty + regularizer.tail(model, tail)) * (self.reg_weight / size.triples)
+        rows.backward([penalty], [None])
+        return penalty.detach()
+
+
+def slices(count: int, size: int) -> Iterator[slice]:
+    """Yield slices of at most `size` rows that cover `count` rows."""
+    for first in range(0, count, size):
+        yield slice(first, first + size)

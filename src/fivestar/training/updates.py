@@ -11,7 +11,7 @@ from torch import Tensor
 from fivestar.errors import SettingsError
 from fivestar.models.base import Model
 from fivestar.runs.settings import TrainingSettings
-from fivestar.training.gradients import gradient_of
+from fivestar.training.gathered_rows import grad_of
 from fivestar.training.riemannian import RiemannianSGD, bring_back
 
 
@@ -56,7 +56,7 @@ class Updates:
     @torch.no_grad()
     def _adagrad(self, touched: Tensor) -> None:
         table = self.model.entities
-        gradient, table.grad = gradient_of(table), None
+        gradient, table.grad = grad_of(table), None
         self.optimizer.step()  # all other tables
         table.grad = gradient
         state, group = self.optimizer.state[table], self.optimizer.param_groups[0]

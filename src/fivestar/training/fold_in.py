@@ -11,12 +11,11 @@ from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.runs.settings import TrainingSettings
-from fivestar.training.gradients import gradient_of
-from fivestar.training.objectives import OBJECTIVES, Loss
-from fivestar.training.queries import Queries
+from fivestar.training.gathered_rows import grad_of
+from fivestar.training.queries import GroupedQueries
 from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.riemannian import bring_back
-from fivestar.training.step import Step
+from fivestar.training.step import CandidateStep, Loss
 
 # Queries of one step.
 _BATCH = 512
@@ -39,11 +38,12 @@ def fit_new_rows(  # noqa: PLR0913
     Both questions of each fact count, and so do all questions of train, by samples: without these
     nothing would say where the new are no answer. Adagrad; nothing but these rows changes.
     """
-    apart = None if training.reciprocals else relations
-    queries = Queries.of(with_reciprocals(facts, relations), apart_from=apart)
-    others = Queries.of(with_reciprocals(train, relations), apart_from=apart)
-    loss = Loss(REGULARIZERS[training.regularizer], training.reg_weight, 0.0, OBJECTIVES["softmax"])
-    step = Step(model.eval(), loss, _BATCH)
+    queries, others = (
+        GroupedQueries.of(triples, relations, reciprocals=training.reciprocals)
+        for triples in (facts, train)
+    )
+    loss = Loss(REGULARIZERS[training.regularizer], training.reg_weight)
+    step = CandidateStep(model.eval(), loss, _BATCH)
     table = model.entities.detach()
     kept = table.clone()
     squares = torch.zeros_like(table[new])
@@ -52,10 +52,10 @@ def fit_new_rows(  # noqa: PLR0913
         samples = others.batches(_BATCH, order, table.device)
         for batch in queries.batches(_BATCH, order, table.device):
             step.gradients(batch)
-            slope = gradient_of(model.entities)[new] * len(facts)
+            slope = grad_of(model.entities)[new] * len(facts)
             if (sample := next(samples, None)) is not None:
                 step.gradients(sample)
-                slope += gradient_of(model.entities)[new] * len(train)
+                slope += grad_of(model.entities)[new] * len(train)
             squares += slope.square()
             table[new] -= lr * slope / (squares.sqrt() + 1e-10)
             bring_back(model)

@@ -1,0 +1,222 @@
+"""Negative sampling: each triple is compared with k negatives of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+from fivestar.graph.known_answers import query_keys
+from fivestar.graph.triples import Triples
+from fivestar.models.base import Model
+from fivestar.training.gathered_rows import GatheredRows, grad_of
+from fivestar.training.queries import Batch
+from fivestar.training.regularizers import Regularizer
+from fivestar.training.step import Step, slices
+
+# How often a negative that is a known answer is replaced by another sample.
+_RETRIES = 10
+
+
+@dataclass(frozen=True)
+class NegativeLoss:
+    """A loss per triple, from the scores of its true answer and of k negatives.
+
+    `negative-sampling`: −½ log σ(γ + s) − ½ Σ pⱼ log σ(−γ − sⱼ), where p is the softmax of the
+    negatives' scores times `adversarial_temperature`, without a gradient (Sun et al. 2019); without
+    a temperature, the mean binary cross-entropy of all k + 1 scores plus γ.
+    `margin`: the mean of max(0, γ − s + sⱼ) (Bordes et al. 2013).
+    """
+
+    name: Literal["negative-sampling", "margin"]
+    margin: float
+    adversarial_temperature: float | None = None
+
+    def __call__(self, true: Tensor, negatives: Tensor) -> Tensor:
+        """Return the loss (T,) of scores (T,) and (T, k)."""
+        if self.name == "margin":
+            return (self.margin - true[:, None] + negatives).relu().mean(dim=1)
+        true, negatives = true + self.margin, negatives + self.margin
+        if self.adversarial_temperature is None:
+            return (softplus(-true) + softplus(negatives).sum(dim=1)) / (1 + negatives.shape[1])
+        weights = torch.softmax(self.adversarial_temperature * negatives.detach(), dim=1)
+        return -(logsigmoid(true) + (weights * logsigmoid(-negatives)).sum(dim=1)) / 2
+
+
+class NegativeSampler:
+    """Samples negatives uniformly from all entities.
+
+    Args:
+        num_negatives: negatives per triple.
+        num_entities: number of entities of the graph.
+        known: facts with reciprocals that are never sampled; None: any entity may be.
+    """
+
+    def __init__(self, num_negatives: int, num_entities: int, known: Triples | None = None) -> None:
+        self.num_negatives = num_negatives
+        self.num_entities = num_entities
+        self._num_relations = 0
+        self._keys: Tensor | None = None
+        if known is not None:
+            self._num_relations = int(known.relations.max(initial=0)) + 1
+            queries = query_keys(known.heads, known.relations, self._num_relations)
+            self._keys = torch.as_tensor(queries * num_entities + known.tails).sort().values
+
+    def sample(self, entities: Tensor, side_relations: Tensor) -> Tensor:
+        """Return negatives (T, k) for queries, from torch's default generator."""
+        size = len(entities), self.num_negatives
+        negatives = torch.randint(self.num_entities, size, device=entities.device)
+        if self._keys is None:
+            return negatives
+        self._keys = self._keys.to(entities.device)
+        queries = (entities * self._num_relations + side_relations) * self.num_entities
+        queries = queries[:, None]
+        for _ in range(_RETRIES):
+            known = self._are_known(queries + negatives)
+            if not known.any():
+                return negatives
+            others = torch.randint(self.num_entities, size, device=entities.device)
+            negatives = torch.where(known, others, negatives)
+        # Almost every entity answers the query: sample from the few that do not.
+        every = torch.arange(self.num_entities, device=entities.device)
+        known = self._are_known(queries + negatives)
+        for row in torch.nonzero(known.any(dim=1)).flatten().tolist():
+            unknown = every[~self._are_known(queries[row] + every)]
+            if len(unknown):
+                index = torch.randint(len(unknown), (self.num_negatives,), device=every.device)
+                negatives[row] = torch.where(known[row], unknown[index], negatives[row])
+        return negatives
+
+    def _are_known(self, keys: Tensor) -> Tensor:
+        known = self._keys
+        assert known is not None  # noqa: S101  (called only if there are some)
+        return known[torch.searchsorted(known, keys).clamp_max_(len(known) - 1)] == keys
+
+
+def bernoulli_weights(triples: Triples, num_relations: int) -> Tensor:
+    """Return the weight (2R,) of tail queries, then of head queries, of each relation.
+
+    Bernoulli corruption replaces the head with probability tph / (tph + hpt) (tails per head, heads
+    per tail), else the tail, because where a head has many tails, a sampled tail is often true
+    (Wang et al., AAAI 2014). Here both sides are trained in every epoch, so each side is weighted
+    by twice its probability, which gives the same mean.
+    """
+    relations = triples.relations.astype(np.int64)
+    num_triples = np.bincount(relations, minlength=num_relations)
+    per_query = []
+    for entities in (triples.heads, triples.tails):
+        keys = np.unique(query_keys(entities, triples.relations, num_relations))
+        num_queries = np.bincount(keys % num_relations, minlength=num_relations)
+        per_query.append(num_triples / np.maximum(num_queries, 1))
+    tails_per_head, heads_per_tail = per_query
+    corrupts_head = tails_per_head / np.maximum(tails_per_head + heads_per_tail, 1)
+    weights = np.concatenate([2 - 2 * corrupts_head, 2 * corrupts_head])
+    return torch.as_tensor(weights, dtype=torch.float32)
+
+
+class NegativeStep(Step):
+    """A step that scores each triple with negatives of its own.
+
+    Args:
+        model: the model.
+        loss: the loss of the scores of a triple and its negatives.
+        sampler: samples the negatives.
+        regularizer: a penalty on the triples, not on their negatives.
+        reg_weight: its weight.
+        max_triples: triples at once.
+        side_weights: (2R,) weight of tail queries, then of head queries, of each relation.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        loss: NegativeLoss,
+        sampler: NegativeSampler,
+        regularizer: Regularizer | None = None,
+        reg_weight: float = 0.0,
+        max_triples: int = 1 << 14,
+        side_weights: Tensor | None = None,
+    ) -> None:
+        super().__init__(model, regularizer, reg_weight)
+        self.loss = loss
+        self.sampler = sampler
+        self.max_triples = max_triples
+        self.side_weights = side_weights
+
+    def gradients(self, batch: Batch) -> Tensor:
+        """Return the loss of a batch; its gradients replace those of the model's tables."""
+        self._zero_grad()
+        num_triples = len(batch.answers)
+        # Batch normalization needs all queries of the batch at once.
+        size = num_triples if self.model.uses_batch_norm else self.max_triples
+        total = self.model.entities.new_zeros(())
+        for triples in slices(num_triples, size):
+            total += self._add(batch, triples)
+        return total
+
+    def _add(self, batch: Batch, triples: slice) -> Tensor:
+        """Return the loss of some triples of a batch; add its gradients."""
+        model, rows, num_triples = self.model, batch.rows[triples], len(batch.answers)
+        gathered = GatheredRows(model)
+        entities, relations = batch.entities[rows, None], batch.relations[rows, None]  # (T, 1)
+        if batch.exhaustive:  # (?, r, t): every candidate head is transformed
+            heads, tails = self._candidates(batch, triples), entities
+            relations = relations.expand_as(heads)
+            head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 + k, D)
+        else:
+            head, relation, query = self._transform(gathered, entities, relations)  # (T, 1, D)
+            tails = self._candidates(batch, triples)
+        weights = self._weights(batch.side_relations[rows], num_triples)
+        query_grad, total = torch.empty_like(query), model.entities.new_zeros(())
+        for part in slices(len(tails), self.max_triples):
+            loss, query_grad[part] = self._compare(
+                query.detach()[part], tails[part], weights[part], num_triples
+            )
+            total += loss
+        if self.regularizer is None:
+            gathered.backward([query], [query_grad])
+            return total
+        penalty = self.regularizer.query(model, head[:, 0], relation[:, 0], query[:, 0]).sum()
+        penalty = penalty * (self.reg_weight / num_triples)
+        gathered.backward([penalty, query], [None, query_grad])
+        return total + penalty.detach()
+
+    def _candidates(self, batch: Batch, triples: slice) -> Tensor:
+        """Return the ids (T, 1 + k) of the answer of each triple and of its negatives."""
+        rows = batch.rows[triples]
+        negatives = self.sampler.sample(batch.entities[rows], batch.side_relations[rows])
+        return torch.cat([batch.answers[triples, None], negatives], dim=1)
+
+    def _transform(
+        self, gathered: GatheredRows, heads: Tensor, relations: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return head rows, relation rows and queries, each of shape (*ids.shape, width)."""
+        head, relation = gathered.heads(heads), gathered.relations(relations)
+        query = self.model.transform(head.flatten(0, 1), relation.flatten(0, 1))
+        return head, relation, query.view(*heads.shape, -1)
+
+    def _compare(
+        self, query: Tensor, tails: Tensor, weights: Tensor, num_triples: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of queries with their tails and its gradient; add those of the tails."""
+        query = query.requires_grad_()
+        gathered = GatheredRows(self.model)
+        tail = gathered.tails(tails)
+        scores = self.model.similarity.score_pairs(query, tail)  # (T, 1 + k), the answer first
+        loss = self.loss(scores[:, 0], scores[:, 1:]) @ weights
+        if self.regularizer is not None:
+            penalty = self.regularizer.tail(self.model, tail[:, 0])
+            loss = loss + penalty * (self.reg_weight / num_triples)
+        gathered.backward([loss], [None])
+        return loss.detach(), grad_of(query)
+
+    def _weights(self, side_relations: Tensor, num_triples: int) -> Tensor:
+        """Return the weight (T,) of each triple."""
+        if self.side_weights is None:
+            return self.model.entities.new_full((len(side_relations),), 1 / num_triples)
+        self.side_weights = self.side_weights.to(self.model.entities)
+        return self.side_weights[side_relations] / num_triples
