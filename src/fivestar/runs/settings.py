@@ -33,7 +33,7 @@ _OVER_NEGATIVES = ("negative-sampling", "margin")
 # Settings that mean something for some objectives only.
 _ONLY_FOR: dict[str, tuple[str, ...]] = {
     "label_smoothing": OVER_ALL,
-    "num_candidates": ("softmax",),
+    "num_candidates": OVER_ALL,
     "relation_loss_weight": ("softmax",),
     "precision": OVER_ALL,
     "num_negatives": _OVER_NEGATIVES,
