@@ -24,7 +24,7 @@ from fivestar.runs.settings import make_settings
 
 def joined(runs: list[Run]) -> Model:
     """One model with the tables of all, each of whose blocks of `dim` columns grows by theirs."""
-    settings = [run.settings.resolved() for run in runs]
+    settings = [run.settings for run in runs]
     kinds = {one.model.model_copy(update={"dim": 1}).model_dump_json() for one in settings}
     graphs = {run.graph.name for run in runs}
     model = runs[0].model

@@ -18,7 +18,13 @@ from fivestar.runs.defaults import (
     regularization_weight,
     source,
 )
-from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings, read_settings
+from fivestar.runs.settings import (
+    ModelSettings,
+    Settings,
+    TrainingSettings,
+    make_settings,
+    read_settings,
+)
 
 
 @given(
@@ -128,7 +134,7 @@ def test_what_is_given_wins_over_the_recipe():
     values = {"model": {"name": "rotate"}, "training": {"num_negatives": 7}}
     rotate = make_settings({**values, "recipe": "published"})
     assert (rotate.training.num_negatives, rotate.training.optimizer) == (7, "adam")
-    assert rotate.resolved() == rotate
+    assert Settings(**rotate.model_dump()) == rotate
     assert make_settings({"training": {"lr": 0.7}}).training.lr == 0.7
 
 

@@ -225,21 +225,24 @@ def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path,
 @pytest.mark.parametrize(
     ("training", "message"),
     [
-        ({"num_negatives": 9}, "negatives does nothing with the objective softmax"),
+        ({"num_negatives": 9}, "negatives has no effect with the objective softmax"),
         ({"negatives_from": "unknown"}, "belongs to negative-sampling and margin"),
-        ({"margin": 1.0}, "margin does nothing"),
+        ({"margin": 1.0}, "margin has no effect"),
         (
             {"objective": "margin", "adversarial_temperature": 1.0},
             "it belongs to negative-sampling",
         ),
         ({"objective": "margin", "label_smoothing": 0.1}, "it belongs to softmax and bce"),
-        ({"corruption": "bernoulli"}, "corruption does nothing"),
-        ({"objective": "margin", "precision": "tf32"}, "precision does nothing"),
-        ({"objective": "bce", "num_candidates": 9}, "candidates does nothing"),
-        ({"num_candidates": 9, "reciprocals": False}, "use them with reciprocals"),
-        ({"objective": "bce", "relation_loss_weight": 1.0}, "relation-weight does nothing"),
-        ({"relation_loss_weight": 1.0, "reciprocals": False}, "use reciprocals"),
-        ({"num_relation_candidates": 2}, "without a relation-weight"),
+        ({"corruption": "bernoulli"}, "corruption has no effect"),
+        ({"objective": "margin", "precision": "tf32"}, "precision has no effect"),
+        ({"objective": "bce", "num_candidates": 9}, "candidates has no effect"),
+        ({"num_candidates": 9, "reciprocals": False}, "num-candidates needs reciprocals"),
+        ({"objective": "bce", "relation_loss_weight": 1.0}, "relation-loss-weight has no effect"),
+        (
+            {"relation_loss_weight": 1.0, "reciprocals": False},
+            "relation-loss-weight needs reciprocals",
+        ),
+        ({"num_relation_candidates": 2}, "without a relation-loss-weight"),
     ],
 )
 def test_a_setting_that_would_do_nothing_is_refused(graph, training, message):

@@ -20,7 +20,7 @@ def to_fivestar(
     """
     found = conversion.to_fivestar(run.model, score, denominator)
     model = ModelSettings(name="fivestar", dim=found.dim, **found.options)
-    settings = Settings(model=model, training=run.settings.training).resolved()
+    settings = Settings(model=model, training=run.settings.training)
     origin = {
         "converted_from": run.settings.model.model_dump(exclude_none=True),
         "score_scale": found.scale,
@@ -40,4 +40,4 @@ def from_pykeen(model: Any, triples_factory: Any) -> Run:
     settings = Settings(
         model=ModelSettings(name=found.name, dim=found.dim, **found.options), training=training
     )
-    return Run(found.graph, settings.resolved(), found.model, {"from": "pykeen"})
+    return Run(found.graph, settings, found.model, {"from": "pykeen"})

@@ -32,9 +32,8 @@ def learned_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     Counting from defaults that never change keeps the hash of the same settings the same, whatever
     the defaults of the day are.
     """
-    resolved = settings.resolved()
     frozen = baseline()
-    sections: dict[str, BaseModel] = {"model": resolved.model, "training": resolved.training}
+    sections: dict[str, BaseModel] = {"model": settings.model, "training": settings.training}
     return {
         section: original_names(
             {

@@ -64,7 +64,7 @@ class Run:
 
 def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
     """The model that these settings describe, for this graph."""
-    chosen = settings.resolved().model
+    chosen = settings.model
     relations = len(graph.relations) * (2 if settings.training.reciprocals else 1)
     model = make_model(chosen.name, len(graph.entities), relations, chosen.dim, **chosen.options)
     return model.eval()

@@ -1,4 +1,4 @@
-"""The settings of a run: one name each, in TOML, in Python and, with dashes, as a flag."""
+"""The settings of a run: the same names in Python, in TOML and, with dashes, as flags."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Section(BaseModel):
 class ModelSettings(_Section):
     """The model: its name, its dimension, and the options that its class declares.
 
-    Options are flat keys beside `name` and `dim`; `Settings.resolved` validates them and fills in
+    Options are flat keys beside `name` and `dim`; `Settings` validates them and fills in
     their defaults.
 
     >>> ModelSettings(name="transe", norm="l2").options
@@ -189,27 +189,37 @@ class TrainingSettings(_Section):
     @field_validator("snapshot_epochs", mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:
-        """A flag gives `0,5,10`, a file of settings a list."""
+        """Split the text `0,5,10` of a flag; settings files have a list."""
         return [part for part in value.split(",") if part] if isinstance(value, str) else value
 
 
 class Settings(_Section):
-    """All settings of a run."""
+    """All settings of a run, with every default filled in that depends on the model.
+
+    Defaults that depend on the graph are left open until `for_graph`.
+
+    Raises:
+        SettingsError: The model does not have an option, or a setting would have no effect.
+
+    >>> Settings(model={"name": "complex"}).training.lr
+    0.3
+    """
 
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
 
-    def resolved(self) -> Settings:
-        """Return the settings with every default filled in that depends on the model."""
+    def __init__(self, **sections: Any) -> None:
         from fivestar.models.registry import MODELS  # noqa: PLC0415  (slow to import)
 
-        name, dim = self.model.name, self.model.dim
-        given = {key: v for key, v in self.model.options.items() if v is not None}
-        options = MODELS[name].resolve_options(given)
-        given_training = self.training.model_dump(exclude_unset=True)
-        training = TrainingSettings(**{**default_training(name, given_training), **given_training})
+        super().__init__(**sections)
+        name, given = self.model.name, self.training.model_dump(exclude_unset=True)
+        options = {key: v for key, v in self.model.options.items() if v is not None}
+        options = MODELS[name].resolve_options(options)
+        training = TrainingSettings(**{**default_training(name, given), **given})
         _check_training(training)
-        return Settings(model=ModelSettings(name=name, dim=dim, **options), training=training)
+        model = ModelSettings(name=name, dim=self.model.dim, **options)
+        # The only place where frozen settings are changed, before anybody has seen them.
+        self.__dict__.update(model=model, training=training)
 
     @property
     def is_concrete(self) -> bool:
@@ -218,23 +228,24 @@ class Settings(_Section):
 
     def for_graph(self, graph: KnowledgeGraph) -> Settings:
         """Return the settings with the defaults that depend on the size of the graph filled in."""
-        resolved = self.resolved()
-        training = resolved.training
+        if self.is_concrete:
+            return self
         size = GraphSize(len(graph.entities), len(graph.train), graph.pair_redundancy)
-        values = defaults_for(resolved.model.name, training.model_dump(), size)
+        values = defaults_for(self.model.name, self.training.model_dump(), size)
         unset = {
-            name: values.get(name, getattr(training, name))
-            for name in GRAPH_DEFAULTS - training.model_fields_set
+            name: values.get(name, getattr(self.training, name))
+            for name in GRAPH_DEFAULTS - self.training.model_fields_set
         }
-        return Settings(model=resolved.model, training=training.model_copy(update=unset))
+        return self.model_copy(update={"training": self.training.model_copy(update=unset)})
 
     def as_toml(self) -> str:
-        """The text that `read_settings` reads."""
+        """Return the settings as TOML, as `read_settings` reads it."""
         lines = []
         for section, values in self.model_dump().items():
             lines.append(f"[{section}]")
             lines += [
-                f"{key.replace('_', '-')} = {json.dumps(value)}"
+                # JSON is TOML for these values, except for escaped surrogate pairs.
+                f"{key.replace('_', '-')} = {json.dumps(value, ensure_ascii=False)}"
                 for key, value in values.items()
                 if value is not None
             ]
@@ -243,12 +254,12 @@ class Settings(_Section):
 
 
 def _check_training(training: TrainingSettings) -> None:
-    """That no setting would do nothing."""
+    """Refuse settings that would have no effect."""
     for name, objectives in _ONLY_FOR.items():
         changed = getattr(training, name) != TrainingSettings.model_fields[name].default
         if changed and training.objective not in objectives:
             raise SettingsError(
-                f"{name.replace('_', '-')} does nothing with the objective {training.objective}; "
+                f"{name.replace('_', '-')} has no effect with the objective {training.objective}; "
                 f"it belongs to {' and '.join(objectives)}"
             )
     if training.num_candidates and not training.reciprocals:
@@ -259,7 +270,7 @@ def _check_training(training: TrainingSettings) -> None:
         raise SettingsError("relation-loss-weight needs reciprocals")
     if training.num_relation_candidates and not training.relation_loss_weight:
         raise SettingsError(
-            "num-relation-candidates does nothing without a relation-loss-weight; set one"
+            "num-relation-candidates has no effect without a relation-loss-weight; set one"
         )
     if training.refit and not training.evaluate_every:
         raise SettingsError(
@@ -273,10 +284,19 @@ def _check_training(training: TrainingSettings) -> None:
 
 
 def make_settings(values: Mapping[str, Any], where: str = "settings") -> Settings:
-    """Settings of nested mappings; keys may have dashes or underscores.
+    """Make settings from nested mappings; keys may have dashes or underscores.
 
-    With `defaults = 1` beside the sections, omitted values are those of that version; with
-    `recipe = "published"`, the training settings are those that the model was published with.
+    Args:
+        values: The sections `model` and `training`. With `defaults = 1` beside them, omitted values
+            are those of that version; with `recipe = "published"`, the training settings are those
+            that the model was published with.
+        where: Named in error messages.
+
+    Raises:
+        SettingsError: A setting is unknown, has a wrong value, or would have no effect.
+
+    >>> make_settings({"model": {"dim": 50}, "training": {"batch-size": 100}}).training.batch_size
+    100
     """
     given = dict(values)
     version, recipe = given.pop("defaults", CURRENT), given.pop("recipe", "default")
@@ -288,7 +308,7 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
         sections[name] = _current_section(name, section, f"{where}, [{name}]")
     try:
         filled = with_recipe(recipe, with_defaults_of(version, sections))
-        return Settings(**filled).resolved()
+        return Settings(**filled)
     except ValidationError as error:
         problems = [
             f"{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']}"
@@ -302,7 +322,7 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
 
 
 def read_settings(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
-    """The settings of a TOML file, with some values changed."""
+    """Read the settings of a TOML file, with some values changed."""
     return make_settings(read_values(path, changes), str(path))
 
 
@@ -312,7 +332,7 @@ def read_values(
     """Return what a TOML file says, with some values changed, before defaults are filled in."""
     try:
         if path.stat().st_size > _LARGEST_FILE:
-            raise SettingsError(f"{path}: too large to be a file of settings")
+            raise SettingsError(f"{path}: too large to be a settings file")
         values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error

@@ -62,7 +62,7 @@ def inherit(
 
 
 def _check(settings: Settings, before: Settings, folder: Path) -> None:
-    wanted, had = settings.resolved().model.model_dump(), before.resolved().model.model_dump()
+    wanted, had = settings.model.model_dump(), before.model.model_dump()
     wanted["reciprocals"] = settings.training.reciprocals
     had["reciprocals"] = before.training.reciprocals
     # Where training would have begun is of no interest any more.
