@@ -74,20 +74,20 @@ def epoch_lines(
     epochs: int,
 ) -> tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]:
     """Return callbacks per epoch and step that print validations and occasional progress."""
-    told = time.monotonic()
+    last_line = time.monotonic()
 
     def epoch(line: dict[str, Any]) -> None:
-        nonlocal told
+        nonlocal last_line
         validated = "valid_mrr" in line
-        if validated or time.monotonic() - told >= _QUIET:
+        if validated or time.monotonic() - last_line >= _QUIET:
             mrr = f", validation MRR {line['valid_mrr']:.4f}" if validated else ""
             say(f"  epoch {line['epoch']} of {epochs}: loss {line['loss']:.3f}{mrr}")
-            told = time.monotonic()
+            last_line = time.monotonic()
 
     def step(done: float) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _QUIET:
+        nonlocal last_line
+        if time.monotonic() - last_line >= _QUIET:
             say(f"  {done:.2f} of {epochs} epochs")
-            told = time.monotonic()
+            last_line = time.monotonic()
 
     return epoch, step

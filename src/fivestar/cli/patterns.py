@@ -58,9 +58,9 @@ def _show(found: LearnedPatterns, top: int) -> None:
         "true",
         box=SIMPLE,
     )
-    told = [finding for finding in found.findings if finding.learned or finding.true]
-    told.sort(key=lambda finding: (finding.p_value, finding.distance))
-    for one in told[:top]:
+    shown = [finding for finding in found.findings if finding.learned or finding.true]
+    shown.sort(key=lambda finding: (finding.p_value, finding.distance))
+    for one in shown[:top]:
         marks = ("yes" if one.learned else "no", "yes" if one.true else "no")
         separator = " then " if one.pattern == "composed" else ", "
         names = separator.join(one.relations[:2]) + "".join(f" = {x}" for x in one.relations[2:])
@@ -68,8 +68,8 @@ def _show(found: LearnedPatterns, top: int) -> None:
         figures = f"{one.distance:.2f}", nearer, f"{one.p_value:.3f}"
         table.add_row(one.pattern, Text(names), *figures, *marks)
     out.print(table)
-    if len(told) > top:
-        out.print(f"… and {len(told) - top} more: --top or --json")
+    if len(shown) > top:
+        out.print(f"… and {len(shown) - top} more: --top or --json")
     table = Table("pattern", "learned", "true", "both", "precision", "recall", box=SIMPLE)
     for pattern, score in found.scores().items():
         shares = (

@@ -59,7 +59,7 @@ def listed(context: typer.Context) -> None:
         found = published_table(name)
         table.add_row(name, f"{found.title}; {found.takes}")
     for name, explained in FIGURES.items():
-        table.add_row(name, f"{explained.removeprefix('Draw ').rstrip('.')}: trains first")
+        table.add_row(name, f"{explained.removeprefix('Plot ').rstrip('.')}: trains first")
     for name, what in _SMALL.items():
         table.add_row(name, what)
     screen.print(table)

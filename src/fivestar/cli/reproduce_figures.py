@@ -1,4 +1,4 @@
-"""`fivestar reproduce figure-…`: the paper's pictures of trained models, from nothing."""
+"""`fivestar reproduce figure-…`: the paper's figures of trained models."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from fivestar.cli.terminal import out as screen
 
 # As in experiments/figures.py, which is slow to import; a test holds them together.
 FIGURES = {
-    "figure-grid": "Draw a grid moved by four relations of WN18.",
-    "figure-flow-hypernym": "Draw the flows of hypernym and hyponym of WN18.",
-    "figure-flow-has-part": "Draw the flows of has part and part of of WN18.",
-    "figure-entities-hypernym": "Draw heads, moved heads and tails of hypernym of WN18.",
-    "figure-entities-derivationally": "Draw the same of derivationally related form.",
-    "figure-epochs": "Draw a grid moved by has part of WN18, by epoch.",
-    "figure-shapes": "Draw lines and circles of NELL-995-h100, and what relations make of them.",
-    "figure-clusters": "Draw entities of FB15k-237 of six types, placed by three models.",
+    "figure-grid": "Plot a grid and its image under four relations of WN18.",
+    "figure-flow-hypernym": "Plot the flows of hypernym and hyponym of WN18.",
+    "figure-flow-has-part": "Plot the flows of has-part and part-of of WN18.",
+    "figure-entities-hypernym": "Plot heads, transformed heads and tails of hypernym of WN18.",
+    "figure-entities-derivationally": "Plot the same for derivationally related form.",
+    "figure-epochs": "Plot the image of a grid under has-part of WN18, by epoch.",
+    "figure-shapes": "Plot lines and circles of NELL-995-h100 and their images under relations.",
+    "figure-clusters": "Plot a map of FB15k-237 entities of six types in three models.",
 }
 
 
 def add_figure(app: typer.Typer, name: str, explained: str) -> None:
-    """The command of a picture of trained models; all of them take the same options."""
+    """Add the command of a figure; all of them take the same options."""
 
     def command(
         *,
         minutes: tables.Minutes = 0,
         dim: Annotated[
             int | None,
-            typer.Option(help="Another dimension than ours.", min=1, show_default=False),
+            typer.Option(
+                help="Embedding dimension. (default: as in the recipe)", min=1, show_default=False
+            ),
         ] = None,
         threads: tables.Threads = 0,
         out: Annotated[
@@ -51,10 +53,10 @@ def add_figure(app: typer.Typer, name: str, explained: str) -> None:
         jobs = figure.jobs({"model": model, "training": {"threads": threads}})
         folders = train_all(jobs, runs, read_graph, WatchedJobs(), minutes)
         if folders is None:
-            say("the time is over: the same command goes on")
+            say("time is up; run the same command again to continue")
             return
         save_figure(figure.draw(folders), out)
         screen.print(f"saved {out}", markup=False, soft_wrap=True)
 
-    command.__doc__ = f"{explained}\n\n    The models are trained first, resumably."
+    command.__doc__ = f"{explained}\n\n    Trains the models first. Run again to resume."
     app.command(name, epilog=f"Example: fivestar reproduce {name} --out {name}.png")(command)

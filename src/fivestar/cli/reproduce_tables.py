@@ -1,4 +1,4 @@
-"""`fivestar reproduce table-…`: the tables of results, and the ledger that they are made of."""
+"""`fivestar reproduce table-…`: the results tables and their ledger."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Minutes = Annotated[
-    float, typer.Option(help="Stop after this long, and go on next time; 0: never.", min=0)
+    float,
+    typer.Option(help="Pause after this many minutes (0: no limit); run again to continue.", min=0),
 ]
 RunMinutes = Annotated[
     float,
-    typer.Option(help="End each training after this long; 0: when validation says so.", min=0),
+    typer.Option(help="Maximum minutes per training (0: no limit).", min=0),
 ]
 Dims = Annotated[
     list[int] | None,
     typer.Option(
         "--dim",
-        help="The dimension of all models; again for more. (default: the smallest of the table)",
+        help="Embedding dimension (repeatable). (default: the smallest of the table)",
         min=1,
         show_default=False,
     ),
 ]
 Models = Annotated[
     str | None,
-    typer.Option(help="Only these models, with commas. (default: all)", show_default=False),
+    typer.Option(help="Models, comma-separated. (default: all)", show_default=False),
 ]
 Graphs = Annotated[
     str | None,
-    typer.Option(help="Only on these graphs, with commas. (default: all)", show_default=False),
+    typer.Option(help="Graphs, comma-separated. (default: all)", show_default=False),
 ]
-Seeds = Annotated[int, typer.Option(help="How often each is trained.", min=1)]
+Seeds = Annotated[int, typer.Option(help="Number of seeds.", min=1)]
 SettingsFiles = Annotated[
     list[Path] | None,
     typer.Option(
         "--settings",
-        help="Settings of one of the models instead of its recipe; again for more.",
+        help="Settings file of a model, instead of its recipe (repeatable).",
         show_default=False,
     ),
 ]
-Threads = Annotated[int, typer.Option(help="Threads of the processor; 0: all.", min=0)]
+Threads = Annotated[int, typer.Option(help="CPU threads (0: all).", min=0)]
 Out = Annotated[
     Path | None,
     typer.Option(help="Folder for the table as .md, .tex and .json.", show_default=False),
@@ -65,7 +66,7 @@ Runs = Annotated[Path, typer.Option(help="Folder of the runs; unfinished ones ar
 
 
 def ledger_file(given: Path | None) -> Path:
-    """The ledger that was given, that of the checkout around here, or the user's own."""
+    """Return the given ledger, that of the enclosing checkout, or the user's own."""
     if given is not None:
         return given
     from fivestar.experiments.ledger_place import default_ledger  # noqa: PLC0415
@@ -75,7 +76,7 @@ def ledger_file(given: Path | None) -> Path:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The options of a table, as they were given."""
+    """The options of a table."""
 
     name: str
     minutes: float
@@ -92,7 +93,7 @@ class Wanted:
 
 
 def run_table(wanted: Wanted) -> None:
-    """Train what is missing, and print and write the table."""
+    """Train what is missing, then print and save the table."""
     from fivestar.cli.long_work import WatchedJobs, say  # noqa: PLC0415
     from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415  (slow to import)
     from fivestar.experiments.reproduction import jobs_of, reproduce  # noqa: PLC0415
@@ -131,7 +132,7 @@ def run_table(wanted: Wanted) -> None:
 
 
 def _some_of(all_names: Iterable[str], text: str | None, option: str) -> list[str]:
-    """Those that an option names, with commas, or all."""
+    """Return the names in a comma-separated option, or all."""
     known = list(all_names)
     if text is None:
         return known

@@ -1,4 +1,4 @@
-"""Show how far a training is: bars on a terminal, plain lines elsewhere."""
+"""Progress of a training: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrainingDisplay:
     """Callbacks for a training.
 
     Args:
-        bar: where bars are drawn, if standard error is a terminal.
+        bar: progress bars, shown if standard error is a terminal.
         epochs: the epochs that are trained at most.
         write: called with each line of history, for example by TensorBoard.
     """
@@ -63,7 +63,7 @@ class TrainingDisplay:
         if stage == "refit":
             self._epochs, self._phase = total, "refit: "
             self._bar.reset(self._training, total=total, description="refit")
-            self._say(f"refit: training anew on train and valid for {total} epochs")
+            self._say(f"refit: training again on train and valid for {total} epochs")
             return
         now = time.monotonic()
         if self._ranking_began is None:
