@@ -17,7 +17,7 @@ import torch  # noqa: F401  (what it takes is no part of the working set)
 from peak_memory import forget_peak, peak, resident
 
 import fivestar
-from fivestar.runs.sizes import bytes_of, written
+from fivestar.runs.units import format_bytes, parse_bytes
 
 
 def main() -> None:
@@ -48,15 +48,15 @@ def main() -> None:
             graph,
             settings,
             Path(folder) / "run",
-            lambda line: print(line, "working set", written(peak() - before), flush=True),
+            lambda line: print(line, "working set", format_bytes(peak() - before), flush=True),
         )
         used = peak() - before
         fivestar.resume(Path(folder) / "run")
     minutes = (time.perf_counter() - start) / 60
-    used, bound = max(used, peak() - before), bytes_of(arguments.memory)
+    used, bound = max(used, peak() - before), parse_bytes(arguments.memory)
     print(
         f"{len(graph.entities):,} entities, d={arguments.dim}, {arguments.epochs} epochs in "
-        f"{minutes:.1f} minutes: working set {written(used)} of {written(bound)}: "
+        f"{minutes:.1f} minutes: working set {format_bytes(used)} of {format_bytes(bound)}: "
         f"{'within' if used <= bound else 'ABOVE'} the bound"
     )
 

@@ -24,11 +24,11 @@ import torch
 import fivestar
 from fivestar.evaluation.metrics import metrics
 from fivestar.evaluation.ranking import rank_answers
+from fivestar.experiments.ledger import provenance
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import both_sides
 from fivestar.graph.triples import Triples
 from fivestar.prediction.fold_in import fold_in
-from fivestar.runs.provenance import provenance
 from fivestar.runs.run import Run
 from fivestar.runs.settings import read_settings
 

@@ -57,8 +57,8 @@ def run_trial(trial: Trial) -> Trial:
     import torch  # noqa: PLC0415  (after the number of threads is set)
 
     import fivestar  # noqa: PLC0415
-    from fivestar.experiments.ledger import learned_settings  # noqa: PLC0415
-    from fivestar.runs.provenance import provenance  # noqa: PLC0415
+    from fivestar.experiments.ledger import provenance  # noqa: PLC0415
+    from fivestar.runs.identity import learned_settings  # noqa: PLC0415
     from fivestar.training.loop import Trainer  # noqa: PLC0415
 
     torch.set_num_threads(1)

@@ -20,7 +20,7 @@ import numpy as np
 
 import fivestar
 from fivestar.evaluation.report import evaluate
-from fivestar.runs.provenance import provenance
+from fivestar.experiments.ledger import provenance
 
 OUT = Path(__file__).parent.parent.parent / "results" / "growing.json"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import fivestar
-from fivestar.runs.provenance import provenance
+from fivestar.experiments.ledger import provenance
 
 OUT = Path(__file__).parent.parent.parent / "results" / "warm_start.json"
 FIVESTAR = {"name": "fivestar", "denominator": "mobius"}

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import fivestar
+from fivestar.experiments.ledger import provenance
 from fivestar.experiments.recipes import recipe
 from fivestar.files import file_lock
-from fivestar.runs.learned import learned_settings
-from fivestar.runs.provenance import provenance
+from fivestar.runs.identity import learned_settings
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.loop import Trainer
 

@@ -17,7 +17,7 @@ from fivestar.errors import MissingExtra, OutputError, SettingsError
 from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, example_map
 from fivestar.geometry.fixed_points import velocity
 from fivestar.geometry.mobius import apply
-from fivestar.runs.conversion import to_fivestar
+from fivestar.runs.run import convert_to_fivestar
 
 KEPT = [0, 2, 3]
 
@@ -121,7 +121,7 @@ def test_entities_are_heads_transformed_heads_and_tails(pairing):
 
 def test_shapes_of_a_converted_model(tmp_path):
     settings = {"model": {"name": "complex", "dim": 4}, "training": {"epochs": 2}}
-    run = to_fivestar(fivestar.train(fivestar.read_graph(), settings))
+    run = convert_to_fivestar(fivestar.train(fivestar.read_graph(), settings))
     example = ShapeExample("in_time_zone", 2, "line → circle", 0.1)
     figure = points.shapes([("complex", run, example)])
     assert figure.axes[0].get_title() == "complex: line → circle"

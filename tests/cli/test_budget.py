@@ -75,7 +75,7 @@ def test_the_time_counts_from_the_call_of_the_command(graph):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--budget", "soon"], "'soon' is not a length of time"),
+        (["--budget", "soon"], "'soon' is not a duration"),
         (["--budget", "10m", "--max-minutes", 1], "leave out max-minutes"),
         (["--budget", "10m", "--from", "run"], "leave out --from"),
         (["--budget", "10m", "--budget-dims", "3,x"], "--budget-dims 3,x: give whole numbers"),

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from fivestar.cli import reproduce
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
-from fivestar.experiments.ledger import read_ledger
-from fivestar.experiments.ledger_place import default_ledger
+from fivestar.experiments.ledger import default_ledger, read_ledger
 from fivestar.experiments.tables import table_names
 from fivestar.graph.writing import write_graph
 

@@ -175,7 +175,7 @@ def test_evaluate_takes_any_k_each_side_and_a_bound_of_memory(trained):
     [
         (["--hits", "0"], "whole numbers from 1 on"),
         (["--hits", "x"], "whole numbers from 1 on"),
-        (["--memory", "lots"], "'lots' is no amount of memory; write it as in 2GiB"),
+        (["--memory", "lots"], "'lots' is not an amount of memory; write it as in 2GiB"),
         (["--memory", "1MiB"], "ranking needs at least"),
     ],
 )

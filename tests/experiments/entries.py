@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fivestar.experiments.ledger import Entry, settings_hash
-from fivestar.runs.learned import learned_settings
+from fivestar.experiments.ledger import Entry
+from fivestar.runs.identity import learned_settings, settings_hash
 from fivestar.runs.settings import make_settings
 
 

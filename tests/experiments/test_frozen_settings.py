@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from fivestar.errors import SettingsError
-from fivestar.experiments.ledger import read_ledger, settings_hash, settings_of
+from fivestar.experiments.ledger import read_ledger, settings_of
 from fivestar.experiments.recipes import recipe
 from fivestar.runs.defaults import as_saved, baseline
+from fivestar.runs.identity import settings_hash
 from fivestar.runs.renamed import RenamedSetting, original_names
 from fivestar.runs.settings import TrainingSettings, make_settings, read_settings
 

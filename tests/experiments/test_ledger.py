@@ -19,11 +19,10 @@ from fivestar.experiments.ledger import (
     append,
     read_ledger,
     record,
-    settings_hash,
 )
 from fivestar.models.options import options_of
 from fivestar.models.registry import MODELS
-from fivestar.runs.learned import NOT_LEARNED
+from fivestar.runs.identity import NOT_LEARNED, settings_hash
 from fivestar.runs.run import Run
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings
 from fivestar.training.loop import train

@@ -13,10 +13,10 @@ from tests.graphs import people_graph
 
 import fivestar
 from fivestar.errors import MissingExtra, Paused, SettingsError
-from fivestar.experiments.ledger import settings_hash
 from fivestar.experiments.recipes import recipe
 from fivestar.experiments.search_plots import history, importance
 from fivestar.graph.writing import write_graph
+from fivestar.runs.identity import settings_hash
 from fivestar.runs.settings import make_settings, read_settings
 from fivestar.training import loop, validation
 from fivestar.training import search as searching

@@ -15,7 +15,7 @@ from tests.graphs import people_graph
 
 import fivestar
 from fivestar.errors import Diverged, MissingExtra, OutputError, Paused, SettingsError
-from fivestar.runs.durations import seconds_of
+from fivestar.runs.units import parse_duration
 from fivestar.training import budget_phases, time_budget
 from fivestar.training.budget_state import Clock, load_state
 from fivestar.training.loop import Trainer
@@ -64,14 +64,14 @@ def trials_of(folder):
     [("90s", 90), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("1m 30s", 90), ("0.5m", 30)],
 )
 def test_lengths_of_time(text, seconds):
-    assert seconds_of(text) == seconds
-    assert seconds_of(dt.timedelta(seconds=seconds)) == seconds
+    assert parse_duration(text) == seconds
+    assert parse_duration(dt.timedelta(seconds=seconds)) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten minutes", "5m3h", "-1m", "0s", "m", "1d", 10])
 def test_what_is_not_a_length_of_time_is_refused(text):
     with pytest.raises(SettingsError, match="as in 90s, 10m or 1h30m"):
-        seconds_of(text)
+        parse_duration(text)
 
 
 def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_trials):
@@ -156,7 +156,7 @@ def test_models_and_dimensions_are_searched_if_asked_for(tmp_path, few_trials):
         ({"model": {"dim": 3}}, {"budget_dims": [3, 4]}, "dim or budget-dims"),
         ({"model": {"name": "cp"}}, {"budget_models": ["cp"]}, "model or budget-models"),
         ({}, {"source": "run"}, "from scratch"),
-        ({}, {"budget": "10"}, "not a length of time"),
+        ({}, {"budget": "10"}, "not a duration"),
         ({}, {"budget": None, "budget_dims": [3]}, "need a budget"),
     ],
 )

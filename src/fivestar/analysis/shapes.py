@@ -23,8 +23,7 @@ from torch import Tensor
 from fivestar.analysis.relations import entity_points, relation_maps, require_mobius
 from fivestar.errors import SettingsError
 from fivestar.geometry.mobius import apply, is_infinite
-from fivestar.runs.conversion import to_fivestar
-from fivestar.runs.run import Run
+from fivestar.runs.run import Run, convert_to_fivestar
 
 # Relations with fewer heads are not measured.
 MIN_HEADS = 30
@@ -206,7 +205,7 @@ def clearest_examples(
     """
     examples = []
     for name, run in runs:
-        converted = run if run.settings.model.name == "fivestar" else to_fivestar(run)
+        converted = run if run.settings.model.name == "fivestar" else convert_to_fivestar(run)
         counts = count_shapes(converted, criterion)
         examples += [(name, converted, example) for example in counts.examples]
     return examples

@@ -141,9 +141,9 @@ def _history(folder: Path, *, wanted: bool) -> Callable[[Run], None]:
 
 
 def _report(budget: dict[str, Any]) -> None:
-    from fivestar.runs.durations import duration_text  # noqa: PLC0415
+    from fivestar.runs.units import format_duration  # noqa: PLC0415
 
-    used, seconds = duration_text(budget["seconds_used"]), duration_text(budget["seconds"])
+    used, seconds = format_duration(budget["seconds_used"]), format_duration(budget["seconds"])
     chosen = ", ".join(
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in budget["winner"].items()
@@ -233,9 +233,9 @@ class _Display:
         return epoch, step
 
     def _time(self) -> str:
-        from fivestar.runs.durations import duration_text  # noqa: PLC0415
+        from fivestar.runs.units import format_duration  # noqa: PLC0415
 
         if self._clock is None:
             return ""
-        used, seconds = duration_text(self._clock.used()), duration_text(self._clock.seconds)
+        used, seconds = format_duration(self._clock.used()), format_duration(self._clock.seconds)
         return f"{used} of {seconds}"

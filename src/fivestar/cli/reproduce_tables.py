@@ -69,7 +69,7 @@ def ledger_file(given: Path | None) -> Path:
     """Return the given ledger, that of the enclosing checkout, or the user's own."""
     if given is not None:
         return given
-    from fivestar.experiments.ledger_place import default_ledger  # noqa: PLC0415
+    from fivestar.experiments.ledger import default_ledger  # noqa: PLC0415
 
     return default_ledger()
 

@@ -7,10 +7,14 @@ ranks test once for each data set, settings and seed, and gives the old line fro
 
 from __future__ import annotations
 
-import hashlib
+import datetime as dt
 import json
 import os
+import platform
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +26,13 @@ from fivestar.evaluation.report import evaluate
 from fivestar.experiments.kept_ranks import save_ranks
 from fivestar.files import file_lock
 from fivestar.runs.defaults import as_saved, baseline
-from fivestar.runs.learned import learned_settings
-from fivestar.runs.provenance import provenance
+from fivestar.runs.identity import HASH_DIGITS, hash_of, learned_settings, settings_hash
 from fivestar.runs.run import Run
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.version import __version__
 
 FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
-_DIGITS = 16
+_IN_CHECKOUT = Path("results") / "ledger.jsonl"
 _TIES = ("mrr_optimistic", "mrr_pessimistic")
 
 
@@ -66,7 +69,7 @@ class Entry(_Line):
     model: str
     data: str
     dim: int = Field(ge=1)
-    settings: str = Field(pattern=f"^[0-9a-f]{{{_DIGITS}}}$")
+    settings: str = Field(pattern=f"^[0-9a-f]{{{HASH_DIGITS}}}$")
     seed: int = Field(ge=0)
     epochs: int = Field(ge=0)
     best_epoch: int = Field(ge=0)
@@ -93,7 +96,7 @@ class Entry(_Line):
 
     @model_validator(mode="after")
     def _hash_fits(self) -> Entry:
-        if _hash(self.settings_values) != self.settings:
+        if hash_of(self.settings_values) != self.settings:
             raise ValueError("settings is not the hash of settings_values")
         return self
 
@@ -114,16 +117,6 @@ def settings_of(entry: Entry) -> Settings:
     sections = as_saved({"model": model, "training": entry.settings_values["training"]})
     training = {**baseline()["training"], **sections["training"], "seed": entry.seed}
     return make_settings({**sections, "training": training}, entry.experiment)
-
-
-def settings_hash(settings: Settings) -> str:
-    """Sixteen hexadecimal digits that two runs share if and only if they learn in the same way."""
-    return _hash(learned_settings(settings))
-
-
-def _hash(values: Mapping[str, Any]) -> str:
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def read_ledger(path: Path) -> list[Entry]:
@@ -252,7 +245,7 @@ def _is_unfinished(line: bytes) -> bool:
 
 def _parsed(line: bytes, path: Path, number: int) -> Entry:
     try:
-        return Entry.model_validate(json.loads(line))
+        return _validated(line)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the line"
@@ -260,6 +253,12 @@ def _parsed(line: bytes, path: Path, number: int) -> Entry:
     except (ValueError, RecursionError) as error:
         problem = f"is not JSON: {error}"
     raise DamagedLedger(f"{path}, line {number}: {problem}; restore the line as it was written")
+
+
+@cache
+def _validated(line: bytes) -> Entry:
+    """Validate a line once per process: the ledger is read again before each run."""
+    return Entry.model_validate(json.loads(line))
 
 
 def _append(entry: Entry, path: Path) -> None:
@@ -278,3 +277,33 @@ def _append(entry: Entry, path: Path) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def default_ledger() -> Path:
+    """Return the ledger of the checkout around the current folder, or else the user's own."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / _IN_CHECKOUT).is_file():
+            return folder / _IN_CHECKOUT
+    home = os.environ.get("XDG_DATA_HOME")
+    data = Path(home) if home else Path.home() / ".local" / "share"
+    return data / "fivestar" / "ledger.jsonl"
+
+
+def provenance() -> dict[str, str]:
+    """Return the commit (outside of a checkout: the version), the machine and the date."""
+    return {
+        "commit": _commit() or f"version {__version__}",
+        "machine": f"{os.cpu_count()} cores ({platform.machine()}), torch {torch.__version__}",
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+    }
+
+
+def _commit() -> str | None:
+    git = shutil.which("git")
+    if git is None:
+        return None
+    command = [git, "rev-parse", "--short", "HEAD"]
+    here = Path(__file__).parent
+    done = subprocess.run(command, cwd=here, check=False, capture_output=True, text=True)  # noqa: S603
+    return done.stdout.strip() or None

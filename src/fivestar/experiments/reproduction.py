@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fivestar.errors import Diverged, NonFiniteScore, OutputError, Paused
-from fivestar.experiments.ledger import Entry, record, recorded, settings_hash
+from fivestar.experiments.ledger import Entry, record, recorded
 from fivestar.experiments.recipes import recipe
 from fivestar.files import try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.runs.identity import settings_hash
 from fivestar.runs.run import MANIFEST, Run, load_run
 from fivestar.runs.settings import Settings
 from fivestar.training.loop import Callback, StepCallback, resume, train

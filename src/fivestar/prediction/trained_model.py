@@ -44,8 +44,7 @@ from fivestar.prediction.predictions import (
     html_table,
     query_ids,
 )
-from fivestar.runs import conversion
-from fivestar.runs.run import Run, load_run
+from fivestar.runs.run import Run, convert_to_fivestar, import_from_pykeen, load_run
 
 PathLike = str | os.PathLike[str]
 
@@ -292,7 +291,7 @@ class TrainedModel(Run):
         self, score: Score | None = None, denominator: Denominator = "mobius"
     ) -> TrainedModel:
         """Return the same model as a 5★E, with the same scores or (pRotatE) the same ranks."""
-        return TrainedModel.of(conversion.to_fivestar(self, score, denominator))
+        return TrainedModel.of(convert_to_fivestar(self, score, denominator))
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -357,4 +356,4 @@ def load(folder: PathLike, epoch: int | None = None, *, mapped: bool = False) ->
 
 def from_pykeen(model: Any, triples_factory: Any) -> TrainedModel:
     """Return a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN."""
-    return TrainedModel.of(conversion.from_pykeen(model, triples_factory))
+    return TrainedModel.of(import_from_pykeen(model, triples_factory))

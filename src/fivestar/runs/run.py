@@ -1,15 +1,15 @@
 """The folder of a run: self-contained, hashed, and never half written.
 
-settings.toml         every setting, defaults filled in
-graph/                the graph that was trained on, in our own form
-checkpoint.safetensors  where training can go on
-origin.safetensors    what a run with --from and --refit begins with, until it is complete
-model.safetensors     the trained tables
+settings.toml           all settings, with defaults filled in
+graph/                  the training graph (Parquet)
+checkpoint.safetensors  the state from which training resumes
+origin.safetensors      the initial weights of a warm start with a refit, until it is complete
+model.safetensors       the trained weights
 metrics.json  history.jsonl  README.md
-snapshots/            the tables at chosen epochs
-trials.jsonl          the settings that were compared, if there was a time budget
-tensorboard/          the history for TensorBoard, if asked for
-manifest.json         the hashes of the files that matter; written last
+snapshots/              the weights at chosen epochs
+trials.jsonl            the settings that were compared within a time budget
+tensorboard/            the history for TensorBoard (optional)
+manifest.json           hashes of the files that must not change; written last
 """
 
 from __future__ import annotations
@@ -17,34 +17,45 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, load_file
+from torch import Tensor
 
 from fivestar.errors import DamagedRun, SourceNotFound
-from fivestar.files import atomic_folder, write_atomic
+from fivestar.files import atomic_file, atomic_folder, write_atomic
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.storage import load_graph, save_graph
+from fivestar.models import conversion
 from fivestar.models.base import Model
+from fivestar.models.fivestar import Denominator
 from fivestar.models.registry import make_model
 from fivestar.runs.defaults import as_saved
-from fivestar.runs.settings import Settings, make_settings, read_values
-from fivestar.runs.tensors import write_tensors
+from fivestar.runs.model_card import model_card
+from fivestar.runs.settings import (
+    ModelSettings,
+    Settings,
+    TrainingSettings,
+    make_settings,
+    read_values,
+)
 from fivestar.version import __version__
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.jsonl"
 MANIFEST = "manifest.json"
 SNAPSHOTS = "snapshots"
-# Of a training within a time budget: all trials, and what it works with until it ends.
+# Of a training within a time budget: all trials, and the working files of the search.
 TRIALS = "trials.jsonl"
 WORK = "search"
 FORMAT = "fivestar-run"
 VERSION = 1
-_HITS = ("hits@1", "hits@3", "hits@10")
+_DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
 
 
 @dataclass(frozen=True)
@@ -58,12 +69,12 @@ class Run:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the run into a new folder, for `load` and every command."""
+        """Save the run in a new folder, for `load` and every command."""
         save_run(self, begin_run(self.graph, self.settings, folder))
 
 
 def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
-    """The model that these settings describe, for this graph."""
+    """Build the model that the settings describe, sized for the graph."""
     chosen = settings.model
     relations = len(graph.relations) * (2 if settings.training.reciprocals else 1)
     model = make_model(chosen.name, len(graph.entities), relations, chosen.dim, **chosen.options)
@@ -71,7 +82,7 @@ def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
 
 
 def begin_run(graph: KnowledgeGraph, settings: Settings, folder: str | os.PathLike[str]) -> Path:
-    """Make the folder of a run that is about to be trained; an existing one is never touched."""
+    """Create the folder of a new run with its graph and settings; refuse an existing folder."""
     with atomic_folder(folder) as draft:
         save_graph(graph, draft / "graph")
         write_atomic(draft / "settings.toml", settings.as_toml().encode())
@@ -79,21 +90,24 @@ def begin_run(graph: KnowledgeGraph, settings: Settings, folder: str | os.PathLi
 
 
 def read_begun_run(folder: Path) -> tuple[KnowledgeGraph, Settings]:
-    """The graph and settings of a run, whether its training has ended or not."""
-    if not (folder / "settings.toml").is_file():
-        raise SourceNotFound(f"{folder} is not the folder of a run: it has no settings.toml")
+    """Load the graph and settings of a run, whether its training has ended or not."""
+    return load_graph(folder / "graph"), _read_run_settings(folder)
+
+
+def _read_run_settings(folder: Path) -> Settings:
     path = folder / "settings.toml"
-    settings = make_settings(as_saved(read_values(path)), str(path))
-    return load_graph(folder / "graph"), settings
+    if not path.is_file():
+        raise SourceNotFound(f"{folder} is not the folder of a run: it has no settings.toml")
+    return make_settings(as_saved(read_values(path)), str(path))
 
 
 def save_run(run: Run, folder: Path) -> None:
-    """Write what training has given; the manifest comes last and makes the run complete."""
+    """Save model, metrics and history; the manifest, written last, completes the run."""
     write_tensors(folder / "model.safetensors", run.model.state_dict())
     save_history(run.history, folder)
     for name, content in {
         "metrics.json": json.dumps(run.metrics, indent=1).encode(),
-        "README.md": _card(run, _read_trials(folder)).encode(),
+        "README.md": model_card(run, _read_trials(folder)).encode(),
     }.items():
         write_atomic(folder / name, content)
     hashed = sorted(path for path in folder.rglob("*") if _is_hashed(path, folder))
@@ -107,13 +121,13 @@ def save_run(run: Run, folder: Path) -> None:
 
 
 def save_history(history: list[dict[str, Any]], folder: Path) -> None:
-    """Write all lines of history so far."""
+    """Save the history so far."""
     text = "".join(json.dumps(line) + "\n" for line in history)
     write_atomic(folder / HISTORY, text.encode())
 
 
 def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
-    """Keep the tables of an epoch."""
+    """Save the weights of an epoch."""
     (folder / SNAPSHOTS).mkdir(exist_ok=True)
     write_tensors(_snapshot(folder, epoch), model.state_dict())
 
@@ -121,19 +135,26 @@ def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
 def load_run(
     folder: str | os.PathLike[str], epoch: int | None = None, *, mapped: bool = False
 ) -> Run:
-    """A trained run, refused if anything in its folder has changed.
+    """Load a trained run and verify the hashes of its files.
 
-    With `epoch`, the model is the snapshot of that epoch (see `snapshot-epochs`). If `mapped`, the
-    tables stay in their file and are not to be changed: all processes of a machine share them.
+    Args:
+        folder: The folder of the run.
+        epoch: Load the snapshot of this epoch (see `snapshot-epochs`) instead of the final weights.
+        mapped: Map the weights into memory read-only, shared by all processes of the machine.
+
+    Raises:
+        SourceNotFound: There is no such folder or snapshot.
+        DamagedRun: A file is missing or has changed, or training has not ended.
     """
     place = Path(folder)
     verified_files(place)
-    graph, settings = read_begun_run(place)
+    settings = _read_run_settings(place)
+    graph = load_graph(place / "graph", verify=False)  # its files are among those verified
     model = build_model(graph, settings)
     tables = place / "model.safetensors" if epoch is None else _snapshot(place, epoch)
     if not tables.exists():
-        kept = ", ".join(map(str, settings.training.snapshot_epochs)) or "none"
-        raise SourceNotFound(f"{place} has no snapshot of epoch {epoch}; it has {kept}")
+        epochs = ", ".join(map(str, settings.training.snapshot_epochs)) or "none"
+        raise SourceNotFound(f"{place} has no snapshot of epoch {epoch}; it has {epochs}")
     try:
         if mapped:
             model.load_state_dict(load_file(tables), assign=True)
@@ -142,12 +163,19 @@ def load_run(
         metrics = json.loads((place / "metrics.json").read_bytes())
         history = [json.loads(x) for x in (place / HISTORY).read_text().splitlines()]
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise DamagedRun(f"{place}: does not fit together ({error}); train it again") from error
+        raise DamagedRun(
+            f"{place}: its files do not match one another ({error}); train it again"
+        ) from error
     return Run(graph, settings, model, metrics, history)
 
 
 def verified_files(folder: Path) -> list[str]:
-    """The files that the manifest of a run lists, refused if any of them has changed."""
+    """Verify all files that the manifest of a run lists, and return their names.
+
+    Raises:
+        SourceNotFound: There is no such folder.
+        DamagedRun: A file is missing or has changed, or training has not ended.
+    """
     if not folder.is_dir():
         raise SourceNotFound(f"no folder {folder}; give the folder of a run (fivestar train --out)")
     path = folder / MANIFEST
@@ -159,7 +187,7 @@ def verified_files(folder: Path) -> list[str]:
         files = dict(manifest["files"])
         kind, version = manifest["format"], manifest["version"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedRun(f"{path}: is no manifest of ours ({error})") from error
+        raise DamagedRun(f"{path}: is not the manifest of a run ({error})") from error
     if kind != FORMAT or version != VERSION:
         raise DamagedRun(
             f"{path}: {kind} of version {version!r}, this fivestar reads {FORMAT} {VERSION}"
@@ -175,12 +203,60 @@ def verified_files(folder: Path) -> list[str]:
     return list(files)
 
 
+def convert_to_fivestar(
+    run: Run, score: conversion.Score | None = None, denominator: Denominator = "mobius"
+) -> Run:
+    """Return the same run as a 5★E, with the same scores or (pRotatE) the same ranks.
+
+    Its settings say how the original model was trained; its metrics say which model that was.
+
+    Args:
+        run: A run of a model that 5★E contains.
+        score: The score of the 5★E (by default the one that reproduces the model's scores).
+        denominator: The denominator of the 5★E.
+
+    Raises:
+        ConversionImpossible: 5★E does not contain the model.
+    """
+    converted = conversion.to_fivestar(run.model, score, denominator)
+    model = ModelSettings(name="fivestar", dim=converted.dim, **converted.options)
+    settings = Settings(model=model, training=run.settings.training)
+    origin = {
+        "converted_from": run.settings.model.model_dump(exclude_none=True),
+        "score_scale": converted.scale,
+        "score_shift": converted.shift,
+    }
+    keys = ["epochs", "seconds"]
+    if "refit" in run.metrics:  # it was trained on the validation triples: their metrics remain
+        keys += ["best_epoch", "valid", "refit"]
+    metrics = {key: run.metrics[key] for key in keys if key in run.metrics}
+    return replace(run, settings=settings, model=converted.model, metrics=metrics | origin)
+
+
+def import_from_pykeen(model: Any, triples_factory: Any) -> Run:
+    """Return a run of a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN.
+
+    Args:
+        model: The PyKEEN model.
+        triples_factory: The PyKEEN triples factory that it was trained on.
+
+    Raises:
+        ConversionImpossible: The model is not supported.
+    """
+    imported = conversion.from_pykeen(model, triples_factory)
+    settings = Settings(
+        model=ModelSettings(name=imported.name, dim=imported.dim, **imported.options),
+        training=TrainingSettings(objective="softmax", reciprocals=imported.reciprocals),
+    )
+    return Run(imported.graph, settings, imported.model, {"from": "pykeen"})
+
+
 def _snapshot(folder: Path, epoch: int) -> Path:
     return folder / SNAPSHOTS / f"epoch-{epoch}.safetensors"
 
 
 def _is_hashed(path: Path, folder: Path) -> bool:
-    """All but what may change without harm, and what a killed process left unfinished."""
+    """Return whether the manifest lists a file: not working files and unfinished ones."""
     first = path.relative_to(folder).parts[0]
     return (
         path.is_file()
@@ -199,74 +275,35 @@ def _read_trials(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
 
 
-def _trials_table(trials: list[dict[str, Any]]) -> list[str]:
-    """Return the settings that were compared within a time budget, as a table."""
-    lines = [
-        "## Trials",
-        "",
-        "| trial | model | settings | rung | epochs | minutes | valid MRR | |",
-    ]
-    lines.append("|---|---|---|---|---|---|---|---|")
-    for trial in trials:
-        settings = ", ".join(
-            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in trial["settings"].items()
-        )
-        mrr = trial.get("valid_mrr")
-        cells = [trial["trial"], trial["model"], settings, trial["rung"], trial["epochs"]]
-        cells += [trial.get("minutes", ""), "" if mrr is None else f"{mrr:.4f}", trial["state"]]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return [*lines, ""]
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None
+) -> None:
+    """Write a safetensors file atomically.
 
+    The functions of the safetensors library either hold the whole file in memory or leave a
+    temporary file behind when killed, so the format is written here: the length of the header, the
+    header, the tensors.
 
-def _card(run: Run, trials: list[dict[str, Any]]) -> str:
-    """A model card in the style of Hugging Face."""
-    model, graph = run.settings.model, run.graph
-    size = (
-        f"{len(graph.entities):,} entities, {len(graph.relations):,} relations, "
-        f"{len(graph.train):,} training triples. {run.metrics.get('epochs', 0)} epochs in "
-        f"{run.metrics.get('seconds', 0) / 60:.1f} minutes."
-    )
-    lines = [
-        "---",
-        "library_name: fivestar-kge",
-        "tags: [knowledge-graph-embeddings, link-prediction]",
-        "---",
-        f"# {model.name}, dimension {model.dim}, on {graph.name}",
-        "",
-        size,
-        "",
-    ]
-    if "valid" in run.metrics:
-        figures = [f"{run.metrics['valid'][key]:.3f}" for key in ("mrr", *_HITS)]
-        lines += [
-            *_validation_notes(run.metrics),
-            "| split | MRR | H@1 | H@3 | H@10 |",
-            "|---|---|---|---|---|",
-            f"| valid | {' | '.join(figures)} |",
-            "",
-        ]
-        rate = run.metrics["valid"].get("self_answer_rate")
-        if rate is not None:  # runs of older versions have none
-            meaning = "queries whose own entity outranks the target"
-            lines += [f"Self-answer rate on valid: {rate:.1%} ({meaning}).", ""]
-    if "budget" in run.metrics and trials:
-        lines += _trials_table(trials)
-    return "\n".join([*lines, "```toml", run.settings.as_toml(), "```", ""])
-
-
-def _validation_notes(metrics: dict[str, Any]) -> list[str]:
-    """Return what the table of metrics does not say: on how many triples, and of which model."""
-    notes = []
-    size = metrics.get("validation", {})
-    if size.get("ranked") != size.get("triples"):
-        notes += [f"Ranked: {size['ranked']:,} of {size['triples']:,} validation triples.", ""]
-    if "refit" in metrics:
-        refit = metrics["refit"]
-        text = (
-            f"Refit on {refit['train_triples']:,} triples (train and valid) for {refit['epochs']} "
-            "epochs; the metrics are those of the model before the refit, which was not trained on "
-            "the validation triples."
-        )
-        notes += [text, ""]
-    return notes
+    Args:
+        path: The file; replaced if it exists.
+        tensors: Tensors by name.
+        notes: Metadata of the header.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(notes)} if notes else {}
+    end = 0
+    # The widest types first, so that the offset of each tensor is a multiple of its width.
+    ordered = sorted(tensors.items(), key=lambda item: -item[1].element_size())
+    for name, tensor in ordered:
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {
+            "dtype": _DTYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with atomic_file(path) as draft, draft.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for _, tensor in ordered:
+            file.write(tensor.detach().cpu().contiguous().numpy().data)

@@ -21,7 +21,7 @@ from fivestar.runs.defaults import (
     with_recipe,
 )
 from fivestar.runs.renamed import NAMES, current_names, note_renamed
-from fivestar.runs.sizes import bytes_of
+from fivestar.runs.units import parse_bytes
 from fivestar.spelling import closest_names
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class TrainingSettings(_Section):
     @classmethod
     def _is_a_size(cls, text: str | None) -> str | None:
         if text is not None:
-            bytes_of(text)
+            parse_bytes(text)
         return text
 
     @field_validator("snapshot_epochs", mode="before")

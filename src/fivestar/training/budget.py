@@ -13,7 +13,7 @@ from fivestar.evaluation.ranking import SCORE_BYTES
 from fivestar.models.base import Model
 from fivestar.models.similarity import TILE
 from fivestar.runs.settings import OVER_ALL, TrainingSettings
-from fivestar.runs.sizes import bytes_of, written
+from fivestar.runs.units import format_bytes, parse_bytes
 
 # Copies of the tables that an update rule keeps.
 _MOMENTS = {"adagrad": 1, "adam": 2, "sgd": 0, "riemannian-sgd": 1}
@@ -50,11 +50,11 @@ def make_budget(model: Model, facts: int, training: TrainingSettings) -> Budget:
             # All entities as moved by a relation, and the gradient by them.
             fixed += _FLOAT * 2 * len(model.entities) * model.query_dim
             fixed += _FLOAT * TILE * model.scratch_per_query
-    rest = bytes_of(training.memory) - fixed
+    rest = parse_bytes(training.memory) - fixed
     if rest < row + pair:
         raise SettingsError(
             f"memory {training.memory} is too little: this model on this graph needs at least "
-            f"{written(fixed + row + pair)}"
+            f"{format_bytes(fixed + row + pair)}"
         )
     if not row:
         return Budget(training.batch_size, min(most_pairs, rest // pair), min(SCORE_BYTES, rest))

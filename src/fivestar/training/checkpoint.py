@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fivestar.errors import DamagedCheckpoint
 from fivestar.models.base import Model
-from fivestar.runs.tensors import write_tensors
+from fivestar.runs.run import write_tensors
 
 # Copies of the weights besides those that are trained: the best so far, and their average.
 Part = Literal["best", "average"]

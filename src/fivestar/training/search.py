@@ -20,7 +20,7 @@ from typing import Any
 from fivestar.errors import FivestarError, Paused, SettingsError
 from fivestar.extras import require
 from fivestar.files import file_lock, try_file_lock, write_atomic
-from fivestar.runs.learned import learned_settings
+from fivestar.runs.identity import learned_settings
 from fivestar.runs.settings import Settings
 from fivestar.training.space import Range, with_point
 from fivestar.training.trials import (

@@ -17,8 +17,8 @@ from fivestar.errors import Paused
 from fivestar.evaluation.report import evaluate
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
-from fivestar.runs.durations import duration_text
 from fivestar.runs.settings import Settings
+from fivestar.runs.units import format_duration
 from fivestar.training.loop import Trainer
 from fivestar.training.space import with_point
 from fivestar.training.trials import REDUCTION, rungs_below
@@ -215,4 +215,4 @@ def epochs_within(settings: Settings, speed: Speed, seconds: float) -> int:
 
 
 def _spoken(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds < 60 else duration_text(seconds)
+    return f"{seconds:.2g} s" if seconds < 60 else format_duration(seconds)

@@ -21,9 +21,9 @@ from fivestar.errors import OutputError, SettingsError
 from fivestar.extras import require
 from fivestar.files import try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.runs.durations import seconds_of
 from fivestar.runs.run import WORK, Run, begin_run, read_begun_run
 from fivestar.runs.settings import make_settings
+from fivestar.runs.units import parse_duration
 from fivestar.training.budget_phases import Phases, default_trainer
 from fivestar.training.budget_state import Clock, Request, State, has_budget, load_state
 from fivestar.training.budget_watcher import BudgetWatcher, Quiet
@@ -61,7 +61,7 @@ def train_within(
         SettingsError: if nothing is left to choose, or there is no validation.
     """
     began = time.monotonic()
-    request = _request(graph, values, seconds_of(budget), models, dims)
+    request = _request(graph, values, parse_duration(budget), models, dims)
     trainer, startup = default_trainer(graph, request, 0)  # it may refuse the settings
     with _folder(graph, trainer, out) as folder:
         State(request=request).save(folder)
