@@ -235,7 +235,7 @@ def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path,
         ({"objective": "margin", "label_smoothing": 0.1}, "it belongs to softmax and bce"),
         ({"corruption": "bernoulli"}, "corruption has no effect"),
         ({"objective": "margin", "precision": "tf32"}, "precision has no effect"),
-        ({"objective": "bce", "num_candidates": 9}, "candidates has no effect"),
+        ({"objective": "margin", "num_candidates": 9}, "candidates has no effect"),
         ({"num_candidates": 9, "reciprocals": False}, "num-candidates needs reciprocals"),
         ({"objective": "bce", "relation_loss_weight": 1.0}, "relation-loss-weight has no effect"),
         (
