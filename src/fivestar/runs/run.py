@@ -91,7 +91,8 @@ def begin_run(graph: KnowledgeGraph, settings: Settings, folder: str | os.PathLi
 
 def read_begun_run(folder: Path) -> tuple[KnowledgeGraph, Settings]:
     """Load the graph and settings of a run, whether its training has ended or not."""
-    return load_graph(folder / "graph"), _read_run_settings(folder)
+    settings = _read_run_settings(folder)
+    return load_graph(folder / "graph"), settings
 
 
 def _read_run_settings(folder: Path) -> Settings:
