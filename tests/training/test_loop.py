@@ -169,7 +169,7 @@ def test_every_model_trains_resumes_and_loads(graph, tmp_path, name, objective):
             raise Killed
 
     with pytest.raises(Killed):
-        fivestar.train(graph, settings, tmp_path / "run", kill)
+        fivestar.train(graph, settings, tmp_path / "run", on_epoch=kill)
     assert same(tables(whole), tables(fivestar.resume(tmp_path / "run")))
     loaded = fivestar.load(tmp_path / "run")
     assert same(tables(whole), tables(loaded))
@@ -327,7 +327,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimize
             raise Killed
 
     with pytest.raises(Killed):
-        fivestar.train(graph, settings, tmp_path / "killed", kill)
+        fivestar.train(graph, settings, tmp_path / "killed", on_epoch=kill)
     with pytest.raises(DamagedRun, match="training has not ended: fivestar train --resume"):
         fivestar.load(tmp_path / "killed")
     resumed = fivestar.resume(tmp_path / "killed")
@@ -343,8 +343,8 @@ def test_a_run_killed_within_an_epoch_goes_on_to_the_same_bits(graph, tmp_path):
         decay="linear",
         num_candidates=5,
         average=3,
-        relation_weight=0.5,
-        relation_draws=2,
+        relation_loss_weight=0.5,
+        num_relation_candidates=2,
     )
     whole = fivestar.train(graph, settings)
     begin = partial(fivestar.train, graph, settings, tmp_path / "run")
@@ -371,7 +371,7 @@ def test_the_history_can_be_read_while_training(graph, tmp_path):
         seen.append(len(lines))
         assert json.loads(lines[-1]) == line
 
-    fivestar.train(graph, small(epochs=3), tmp_path / "run", read)
+    fivestar.train(graph, small(epochs=3), tmp_path / "run", on_epoch=read)
     assert seen == [1, 2, 3]
 
 
@@ -431,7 +431,9 @@ def _refusal(graph, settings):
 
 def test_tensorboard_gets_the_history(graph, tmp_path):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    run = fivestar.train(graph, SMALL, tmp_path / "run", tensorboard_writer(tmp_path / "run"))
+    run = fivestar.train(
+        graph, SMALL, tmp_path / "run", on_epoch=tensorboard_writer(tmp_path / "run")
+    )
     found = events.EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     told = [(event.step, event.value) for event in found.Scalars("valid_mrr")]
     expected = [(line["epoch"], line["valid_mrr"]) for line in run.history if "valid_mrr" in line]
@@ -528,7 +530,7 @@ def test_a_full_disk_stops_with_the_last_checkpoint_intact(graph, tmp_path, monk
 
     monkeypatch.setattr("fivestar.files.os.fsync", fsync)
     with pytest.raises(OutputError, match="No space left on device; what was written before"):
-        fivestar.train(graph, SMALL, folder, fill_up)
+        fivestar.train(graph, SMALL, folder, on_epoch=fill_up)
     monkeypatch.undo()
     resumed = fivestar.resume(folder)
     assert same(tables(resumed), tables(fivestar.train(graph, SMALL)))

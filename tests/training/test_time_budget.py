@@ -77,7 +77,9 @@ def test_what_is_not_a_length_of_time_is_refused(text):
 def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_trials):
     began = time.monotonic()
     lines = []
-    model = fivestar.train(people_graph(), VALUES, tmp_path / "run", lines.append, budget="10m")
+    model = fivestar.train(
+        people_graph(), VALUES, tmp_path / "run", on_epoch=lines.append, budget="10m"
+    )
     assert time.monotonic() - began < 300, "it ends when there is nothing left to try"
     trials = trials_of(tmp_path / "run")
     default, second = trials[0], next(line for line in trials if line["trial"] == 1)
@@ -306,11 +308,11 @@ def test_a_paused_run_continues_and_nobody_else_may_train_it(tmp_path, few_trial
             raise Paused("enough")
 
     with pytest.raises(Paused):
-        fivestar.train(people_graph(), VALUES, tmp_path / "run", pause, budget="10m")
+        fivestar.train(people_graph(), VALUES, tmp_path / "run", on_epoch=pause, budget="10m")
     used = float((tmp_path / "run" / "search" / "clock").read_text())
     before = [line for line in trials_of(tmp_path / "run") if line["rung"] != "final"]
     epochs = []
-    model = fivestar.resume(tmp_path / "run", lambda line: epochs.append(line["epoch"]))
+    model = fivestar.resume(tmp_path / "run", on_epoch=lambda line: epochs.append(line["epoch"]))
     assert epochs[0] == 11, "from its checkpoint"
     assert model.metrics["budget"]["seconds_used"] > used
     after = [line for line in trials_of(tmp_path / "run") if line["rung"] != "final"]

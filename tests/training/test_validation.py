@@ -82,7 +82,7 @@ def test_a_resumed_run_has_the_same_validation_facts(one_file, tmp_path):
             raise Killed
 
     with pytest.raises(Killed):
-        fivestar.train(one_file, small(), tmp_path / "run", kill, valid=10)
+        fivestar.train(one_file, small(), tmp_path / "run", on_epoch=kill, valid=10)
     resumed = fivestar.resume(tmp_path / "run")
     whole = fivestar.train(one_file, small(), valid=10)
     assert len(resumed.graph.valid) == 10
@@ -161,7 +161,7 @@ def test_a_resumed_run_knows_the_metrics_of_its_best_epoch(graph, tmp_path, monk
 
     ranked = counted_rankings(monkeypatch)
     with pytest.raises(Killed):
-        fivestar.train(graph, small(lr=0.5, average=2), tmp_path / "run", kill)
+        fivestar.train(graph, small(lr=0.5, average=2), tmp_path / "run", on_epoch=kill)
     resumed = fivestar.resume(tmp_path / "run")
     assert len(ranked) == 3
     assert resumed.metrics["valid"] == whole.metrics["valid"]
@@ -267,7 +267,7 @@ def test_a_refit_without_a_schedule_is_a_plain_training_of_that_many_epochs(grap
 def test_a_run_killed_in_either_phase_ends_as_if_it_had_not_been(graph, tmp_path, source):
     settings = small(batch_size=20, checkpoint_minutes=1e-9, decay="linear", average=2, refit=True)
     settings["training"]["snapshot_epochs"] = (0, 3)
-    begin = partial(fivestar.train, graph, settings, source=None)
+    begin = partial(fivestar.train, graph, settings)
     if source:
         with pytest.warns(GraphWarning, match="without validation"):
             fivestar.train(
@@ -342,7 +342,7 @@ def test_half_of_the_time_is_left_for_the_refit(graph):
 
 
 def test_a_refit_needs_validation(graph, one_file):
-    with pytest.raises(SettingsError, match="refit needs validations"):
+    with pytest.raises(SettingsError, match="refit needs validation"):
         fivestar.train(graph, small(refit=True, evaluate_every=0))
     with (
         pytest.warns(GraphWarning, match="without validation"),
