@@ -67,7 +67,7 @@ def serving(run: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], st
     try:
         address = None
         while address is None:
-            address = re.search(r"serving at (http://\S+)", process.stdout.readline())
+            address = re.search(r"Serving at (http://\S+)", process.stdout.readline())
         while True:
             with suppress(httpx.TransportError):
                 if httpx.get(f"{address[1]}/ready").status_code == 200:

@@ -44,7 +44,7 @@ def started(*words):
         while address is None:
             line = process.stdout.readline()
             assert line, "it ended before it served"
-            address = re.search(r"serving at (http://\S+)", line)
+            address = re.search(r"Serving at (http://\S+)", line)
         _wait_until_ready(address[1])
         yield process, address[1]
     finally:

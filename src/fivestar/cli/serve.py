@@ -55,7 +55,7 @@ def serve(  # noqa: PLR0913
     for module in ("fastapi", "uvicorn"):
         require(module, "serve", "fivestar serve")
     from fivestar.server.routes.page import MISSING, is_built  # noqa: PLC0415  (slow to import)
-    from fivestar.server.running import run_server  # noqa: PLC0415
+    from fivestar.server.serve import run_server  # noqa: PLC0415
     from fivestar.server.settings import Limits, ServerSettings  # noqa: PLC0415
 
     settings = ServerSettings(

@@ -1,4 +1,4 @@
-"""What went wrong, as a problem document (RFC 9457) that says what to do."""
+"""Errors as problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from fivestar.errors import (
 )
 
 MEDIA_TYPE = "application/problem+json"
-# Mistakes of one body that are listed.
-_MOST_MISTAKES = 20
+# Validation errors listed per request.
+_MAX_ERRORS = 20
 _CODES = {
     400: "malformed",
     401: "unauthorized",
@@ -38,9 +38,9 @@ _CODES = {
 
 
 class Problem(HTTPException):
-    """A refusal. `code` is for programs, `detail` for people; `more` stands beside them.
+    """An error response: `code` for programs, `detail` for people, `more` as further fields.
 
-    It is an HTTPException, so that it can be raised where a body is read, too.
+    It is an HTTPException so that it can also be raised while a body is read.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Problem(HTTPException):
         self.more = more
 
     def response(self) -> Response:
-        """The document."""
+        """Return the response."""
         document = {
             "type": "about:blank",
             "title": HTTPStatus(self.status_code).phrase,
@@ -65,17 +65,17 @@ class Problem(HTTPException):
             "code": self.code,
             **self.more,
         }
-        # ASCII: what clients sent may be quoted, and need not be proper text.
+        # ASCII: the detail may quote input that is not valid text.
         return Response(json.dumps(document), self.status_code, self.headers, MEDIA_TYPE)
 
 
-def busy(what: str) -> Problem:
-    """Too much is waiting already."""
-    return Problem(503, f"{what}; try again in a moment", headers={"Retry-After": "1"})
+def busy(reason: str) -> Problem:
+    """Return a 503 for a full queue."""
+    return Problem(503, f"{reason}; try again in a moment", headers={"Retry-After": "1"})
 
 
 def problem_of(error: FivestarError) -> Problem:
-    """What an error of ours means for a client."""
+    """Map an error of fivestar to a problem."""
     if isinstance(error, UnknownName):
         return Problem(404, str(error), "unknown-name", nearest=error.nearest)
     if isinstance(error, AmbiguousName):
@@ -88,40 +88,43 @@ def problem_of(error: FivestarError) -> Problem:
     return Problem(500, str(error), "internal")
 
 
-def answer_with_problems(app: FastAPI) -> None:
-    """Make problem documents of all errors."""
+def add_problem_handlers(app: FastAPI) -> None:
+    """Turn all errors into problem documents."""
 
     @app.exception_handler(FivestarError)
-    async def ours(_: Request, error: FivestarError) -> Response:
+    async def known(_: Request, error: FivestarError) -> Response:
         return problem_of(error).response()
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> Response:
         if isinstance(error, Problem):
             return error.response()
-        return Problem(error.status_code, str(error.detail), headers=_plain(error)).response()
+        return Problem(error.status_code, str(error.detail), headers=_headers(error)).response()
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        return _mistakes(error).response()
+        return _validation_problem(error).response()
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, __: Exception) -> Response:
-        detail = "something went wrong here, which the log of the server tells more about"
+        detail = "internal error; see the log of the server"
         return Problem(500, detail, "internal").response()
 
 
-def _plain(error: HTTPException) -> dict[str, str] | None:
+def _headers(error: HTTPException) -> dict[str, str] | None:
     return None if error.headers is None else dict(error.headers)
 
 
-def _mistakes(error: RequestValidationError) -> Problem:
-    """What is wrong where; the input itself is not quoted, since it may be huge."""
-    mistakes = error.errors()
-    found = [
-        {"where": ".".join(str(part) for part in each["loc"])[:200], "what": str(each["msg"])[:500]}
-        for each in mistakes[:_MOST_MISTAKES]
+def _validation_problem(error: RequestValidationError) -> Problem:
+    """List the validation errors; the input itself may be huge and is not quoted."""
+    errors = error.errors()
+    listed = [
+        {
+            "field": ".".join(str(part) for part in each["loc"])[:200],
+            "message": str(each["msg"])[:500],
+        }
+        for each in errors[:_MAX_ERRORS]
     ]
-    shown = "; ".join(f"{each['where']}: {each['what']}" for each in found[:3])
-    more = f" (and {len(mistakes) - 3} more)" if len(mistakes) > 3 else ""
-    return Problem(422, shown + more, errors=found)
+    shown = "; ".join(f"{each['field']}: {each['message']}" for each in listed[:3])
+    more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
+    return Problem(422, shown + more, errors=listed)

@@ -1,62 +1,61 @@
-"""Everything that requests share: the runs, the lanes, the limits."""
+"""State shared by all requests: the served models, the workers, the limits."""
 
 from __future__ import annotations
 
 from fastapi import Request
 
-from fivestar.server.counters import Counters
-from fivestar.server.lanes import Batcher, Lane
+from fivestar.server.batching import Batcher, Worker
+from fivestar.server.metrics import Metrics
 from fivestar.server.problems import Problem
-from fivestar.server.served_run import ServedRun, names_of_folders
+from fivestar.server.served_model import ServedModel, names_of_folders
 from fivestar.server.settings import ServerSettings
 
 
 class Service:
-    """The runs that are served, and where work waits."""
+    """The served models and the workers that answer requests."""
 
-    def __init__(self, settings: ServerSettings, counters: Counters) -> None:
+    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
         self.limits = settings.limits
-        self.counters = counters
+        self.metrics = metrics
         folders = names_of_folders(settings.runs)
-        self.runs = {name: ServedRun(name, folder) for name, folder in folders.items()}
-        self.products = Lane("products", self.limits.waiting)
-        self.slow = Lane("slow", self.limits.slow_waiting)
+        self.models = {name: ServedModel(name, folder) for name, folder in folders.items()}
+        self.scoring = Worker("scoring", self.limits.queued_queries)
+        self.slow = Worker("slow", self.limits.queued_requests)
         self.batchers = {
-            name: Batcher(run.predictor, self.products, self.limits.waiting, counters)
-            for name, run in self.runs.items()
+            name: Batcher(served.model, self.scoring, self.limits.queued_queries, metrics)
+            for name, served in self.models.items()
         }
         self.is_ready = False
 
     def warm_up(self) -> None:
-        """Find out what the first questions need; until then we are not ready."""
-        for run in self.runs.values():
-            run.warm_up()
+        """Build the indices that the first requests need."""
+        for served in self.models.values():
+            served.warm_up()
         self.is_ready = True
 
     def close(self) -> None:
-        """Let go of all threads."""
+        """Stop all workers."""
         self.is_ready = False
-        self.products.close()
+        self.scoring.close()
         self.slow.close()
 
-    def run(self, name: str | None) -> ServedRun:
-        """A run by its name; the first if none is given."""
-        if name is None:
-            return next(iter(self.runs.values()))
+    def model(self, run: str | None) -> ServedModel:
+        """Return a model by the name of its run; by default the first."""
+        if run is None:
+            return next(iter(self.models.values()))
         try:
-            return self.runs[name]
+            return self.models[run]
         except KeyError:
-            served = ", ".join(self.runs)
-            detail = f"no run {name!r} is served here; there are: {served}"
+            detail = f"no run {run!r} is served here; choose one of: {', '.join(self.models)}"
             raise Problem(404, detail, "unknown-run") from None
 
     def check_top(self, top: int) -> None:
-        """Refuse to list too much."""
+        """Reject requests for too many results."""
         if top > self.limits.top:
-            raise Problem(422, f"at most {self.limits.top:,} at once, not {top:,}; ask for less")
+            raise Problem(422, f"top is {top:,}, but at most {self.limits.top:,} are returned")
 
 
 async def service_of(request: Request) -> Service:
-    """The service that a request is for. Not a plain function: those are run on other threads."""
-    found: Service = request.app.state.service
-    return found
+    """Return the service of a request. Async: FastAPI runs plain functions on other threads."""
+    service: Service = request.app.state.service
+    return service

@@ -1,4 +1,4 @@
-"""What a server serves, to whom, and how much of it at once."""
+"""Settings of the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Limits(BaseModel):
-    """How much one request may ask for, and how many may wait."""
+    """Limits per request, and lengths of the queues."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -18,13 +18,13 @@ class Limits(BaseModel):
     batch: int = Field(1000, ge=1)
     body_bytes: int = Field(1 << 20, ge=1)
     seconds: float = Field(30.0, gt=0)
-    # Questions that wait for their matrix product, and slower requests that wait for their turn.
-    waiting: int = Field(4096, ge=1)
-    slow_waiting: int = Field(64, ge=1)
+    # Queued queries, and queued requests that are not batched.
+    queued_queries: int = Field(4096, ge=1)
+    queued_requests: int = Field(64, ge=1)
 
 
 class ServerSettings(BaseModel):
-    """Everything a worker needs to know; workers are new processes, so it must go through JSON."""
+    """Everything a worker process needs; passed to it as JSON."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,19 +35,19 @@ class ServerSettings(BaseModel):
     cors_origins: list[str] = []
     allowed_hosts: list[str] = []
     limits: Limits = Limits()
-    # Where all workers count, if there are several.
-    counters: Path | None = None
+    # Shared counters of several workers.
+    metrics_file: Path | None = None
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Return whether only this machine can connect."""
         return self.host in LOOPBACK
 
     def hosts(self) -> frozenset[str] | None:
-        """The names that requests may call us by; None: any.
+        """Return the accepted Host headers; None for any.
 
-        A page of a stranger can make its own name point to this machine, so a server that is meant
-        for this machine only must be called by its own name.
+        A foreign page can make its own host name resolve to this machine (DNS rebinding), so a
+        local server accepts only local names.
         """
         if self.allowed_hosts:
             return frozenset(self.allowed_hosts)

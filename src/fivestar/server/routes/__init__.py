@@ -1,1 +1,1 @@
-"""What can be requested, by subject."""
+"""HTTP routes: predict, explore, ops, and the page."""

@@ -1,4 +1,4 @@
-"""The page and the documentation of the interface, as `make web` has built them."""
+"""The page and the API documentation, as built by `make web`."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from starlette.staticfiles import StaticFiles
 FOLDER = Path(__file__).parents[1] / "static"
 MISSING = (
     "The page is not part of this installation. Build it in a checkout with: make web (it needs "
-    "Node.js 18 or newer). The HTTP interface works without it: /openapi.json"
+    "Node.js 18 or newer). The HTTP API works without it: /openapi.json"
 )
 
 router = APIRouter(include_in_schema=False)
 
 
 def is_built() -> bool:
-    """Whether the page is there."""
+    """Return whether the page is built."""
     return (FOLDER / "index.html").is_file()
 
 
 def files() -> StaticFiles:
-    """The files of the page; browsers ask each time whether they have changed."""
-    return _Fresh(directory=FOLDER)
+    """Serve the files of the page; browsers revalidate them each time."""
+    return _RevalidatedFiles(directory=FOLDER)
 
 
-class _Fresh(StaticFiles):
+class _RevalidatedFiles(StaticFiles):
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        found = super().file_response(*args, **kwargs)
-        found.headers["Cache-Control"] = "no-cache"
-        return found
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page() -> Response:
-    """The page itself."""
+    """Return the page."""
     return _file("index.html")
 
 
 @router.get("/docs")
 async def docs() -> Response:
-    """Swagger UI."""
+    """Return Swagger UI."""
     return _file("docs.html")
 
 

@@ -1,4 +1,4 @@
-"""What every request passes before it is served: hosts, token, size, time; and what is counted."""
+"""Middleware: host, token, body size, timeout, security headers and metrics of every request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fivestar.errors import SettingsError
-from fivestar.server.counters import Counters
+from fivestar.server.metrics import Metrics
 from fivestar.server.problems import Problem
 from fivestar.server.settings import Limits
 
@@ -26,13 +26,13 @@ _CSP = {
     "frame-ancestors": "'none'",
     "form-action": "'none'",
 }
-# Swagger UI sets styles in its markup.
-_CSP_OF_DOCS = _CSP | {"style-src": "'self' 'unsafe-inline'"}
+# Swagger UI uses inline styles.
+_DOCS_CSP = _CSP | {"style-src": "'self' 'unsafe-inline'"}
 
 
 def _headers(policy: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    """What every answer says, as it goes over the wire."""
-    named = {
+    """Return the security headers of every response."""
+    headers = {
         "content-security-policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
         "x-content-type-options": "nosniff",
         "x-frame-options": "DENY",
@@ -40,81 +40,83 @@ def _headers(policy: dict[str, str]) -> list[tuple[bytes, bytes]]:
         "cross-origin-opener-policy": "same-origin",
         "cross-origin-resource-policy": "same-origin",
     }
-    return [(name.encode(), value.encode()) for name, value in named.items()]
+    return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
-_HEADERS, _HEADERS_OF_DOCS = _headers(_CSP), _headers(_CSP_OF_DOCS)
-# What needs the token, if there is one. The page itself holds nothing of the graph.
-_SECRET = ("/api/", "/metrics")
-_SHORTEST_TOKEN = 16
+_HEADERS, _DOCS_HEADERS = _headers(_CSP), _headers(_DOCS_CSP)
+# Paths that need the token, if there is one. The page itself holds no data.
+_PROTECTED = ("/api/", "/metrics")
+_MIN_TOKEN_LENGTH = 16
 
 
 def read_token(file: Path) -> bytes:
-    """The token in a file, refused if it is easily guessed."""
+    """Read the token from a file; a short one is refused."""
     try:
         token = file.read_bytes().strip()
     except OSError as error:
-        raise SettingsError(f"{file}: the token cannot be read ({error.strerror})") from error
-    if len(token) < _SHORTEST_TOKEN or not token.isascii() or b"\n" in token:
+        raise SettingsError(f"{file}: cannot read the token ({error.strerror})") from error
+    if len(token) < _MIN_TOKEN_LENGTH or not token.isascii() or b"\n" in token:
         raise SettingsError(
-            f"{file}: a token is one line of at least {_SHORTEST_TOKEN} ASCII characters; make one "
-            f"with: python -c 'import secrets; print(secrets.token_urlsafe())' > {file}"
+            f"{file}: a token is one line of at least {_MIN_TOKEN_LENGTH} ASCII characters; create "
+            f"one with: python -c 'import secrets; print(secrets.token_urlsafe())' > {file}"
         )
     return token
 
 
 class Guard:
-    """An application behind the guard."""
+    """ASGI middleware that checks and counts every request."""
 
     def __init__(
         self,
         app: ASGIApp,
         limits: Limits,
-        counters: Counters,
+        metrics: Metrics,
         token: bytes | None,
         hosts: frozenset[str] | None,
     ) -> None:
         self.app = app
         self.limits = limits
-        self.counters = counters
+        self.metrics = metrics
         self.token = token
         self.hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, or refuse it."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began = time.perf_counter()
-        self.counters.begin()
-        answer = _Answer(scope["path"], send)
+        started = time.perf_counter()
+        self.metrics.begin()
+        response = _Response(scope["path"], send)
         try:
-            await self._serve(scope, receive, answer)
+            await self._handle(scope, receive, response)
         finally:
             route = getattr(scope.get("route"), "path", None)
-            self.counters.end(route, answer.status, time.perf_counter() - began)
+            self.metrics.end(route, response.status, time.perf_counter() - started)
 
-    async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
-        problem = self._refusal(scope)
+    async def _handle(self, scope: Scope, receive: Receive, response: _Response) -> None:
+        problem = self._check(scope)
         if problem is None:
             try:
                 async with asyncio.timeout(self.limits.seconds):
-                    await self.app(scope, self._limited(receive), answer.send)
+                    await self.app(scope, self._limited(receive), response.send)
             except TimeoutError:
                 problem = Problem(
-                    504, f"no answer within {self.limits.seconds:g} s; ask for less at once"
+                    504, f"no response within {self.limits.seconds:g} s; request less at once"
                 )
-        if problem is not None and not answer.status:
-            await problem.response()(scope, receive, answer.send)
+        if problem is not None and not response.status:
+            await problem.response()(scope, receive, response.send)
 
-    def _refusal(self, scope: Scope) -> Problem | None:
+    def _check(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
         if self.hosts is not None and _host(headers.get("host", "")) not in self.hosts:
-            return Problem(400, "this server is not called so; see --allowed-host", "unknown-host")
+            return Problem(
+                400, "this host name is not allowed; see the setting allowed_hosts", "unknown-host"
+            )
         if self._needs_token(scope) and not _is_bearer(headers, self.token):
             return Problem(
                 401,
-                "a token is needed: send the header Authorization: Bearer TOKEN",
+                "a token is required: send the header Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         length = headers.get("content-length", "")
@@ -123,18 +125,18 @@ class Guard:
         return None
 
     def _needs_token(self, scope: Scope) -> bool:
-        # Browsers ask first what they may (OPTIONS), without a token.
+        # Browsers send preflight requests (OPTIONS) without a token.
         return (
             self.token is not None
-            and scope["path"].startswith(_SECRET)
+            and scope["path"].startswith(_PROTECTED)
             and scope["method"] != "OPTIONS"
         )
 
     def _too_large(self) -> Problem:
-        return Problem(413, f"a body has at most {self.limits.body_bytes:,} bytes; send less")
+        return Problem(413, f"the body is larger than {self.limits.body_bytes:,} bytes; send less")
 
     def _limited(self, receive: Receive) -> Receive:
-        """A body whose length was not told may still be too long."""
+        """Limit bodies that come without a content length."""
         seen = 0
 
         async def counted() -> Message:
@@ -148,12 +150,12 @@ class Guard:
         return counted
 
 
-class _Answer:
-    """Sends an answer with the headers that all have, and remembers its status."""
+class _Response:
+    """Adds the security headers to a response and records its status."""
 
     def __init__(self, path: str, send: Send) -> None:
         self.status = 0
-        self._headers = _HEADERS_OF_DOCS if path == "/docs" else _HEADERS
+        self._headers = _DOCS_HEADERS if path == "/docs" else _HEADERS
         self._send = send
 
     async def send(self, message: Message) -> None:
@@ -170,7 +172,7 @@ def _is_bearer(headers: Headers, token: bytes | None) -> bool:
 
 
 def _host(header: str) -> str:
-    """The name in a Host header, without its port."""
+    """Return the host name of a Host header, without its port."""
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0].lower()

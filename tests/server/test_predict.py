@@ -1,4 +1,4 @@
-"""Answers over HTTP are those of the library, and every mistake gets a problem document."""
+"""Predictions over HTTP equal those of the library; every error is a problem document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def model(served_runs):
     return fivestar.load(served_runs[0])
 
 
-def ask(client, kind, **body):
+def predict(client, kind, **body):
     return client.post(f"/api/predict/{kind}", json=body)
 
 
@@ -29,20 +29,20 @@ def same(found, expected):
         assert {key: one[key] for key in other} == other
 
 
-def test_the_same_answers_as_the_library(client, model):
-    found = ask(client, "tails", head="lyon", relation="in_country", top=5).json()
+def test_same_answers_as_the_library(client, model):
+    found = predict(client, "tails", head="lyon", relation="in_country", top=5).json()
     same(found["answers"], model.predict_tails("Lyon", "in_country", top=5))
-    assert found["question"] == {
+    assert found["query"] == {
         "head": {"id": "Lyon", "label": "Lyon"},
         "relation": {"id": "in_country", "label": "in_country"},
         "tail": None,
     }
     assert found["run"] == "fivestar"
     body = {"relation": "in_country", "tail": "France", "which": "new", "types": ["city"]}
-    found = ask(client, "heads", **body).json()
+    found = predict(client, "heads", **body).json()
     expected = model.predict_heads("in_country", "France", which="new", types=["city"])
     same(found["answers"], expected)
-    found = ask(client, "relations", head="Lyon", tail="France").json()
+    found = predict(client, "relations", head="Lyon", tail="France").json()
     same(found["answers"], model.predict_relations("Lyon", "France"))
     body = {"head": "Lyon", "relation": "in_country", "tail": "France"}
     found, expected = client.post("/api/score", json=body).json(), model.score(*body.values())
@@ -51,36 +51,36 @@ def test_the_same_answers_as_the_library(client, model):
 
 
 def test_another_run(client, served_runs):
-    found = ask(client, "tails", run="complex", head="Lyon", relation="in_country").json()
+    found = predict(client, "tails", run="complex", head="Lyon", relation="in_country").json()
     assert found["run"] == "complex"
     same(found["answers"], fivestar.load(served_runs[1]).predict_tails("Lyon", "in_country"))
-    missing = ask(client, "tails", run="rotate", head="Lyon", relation="in_country")
+    missing = predict(client, "tails", run="rotate", head="Lyon", relation="in_country")
     assert (missing.status_code, missing.json()["code"]) == (404, "unknown-run")
     assert "fivestar, complex" in missing.json()["detail"]
 
 
 def test_a_batch(client, model):
-    questions = [
+    queries = [
         ("Lyon", "in_country", "_"),
         ("?", "in_country", "France"),
         ("Lyon", "_", "France"),
     ]
-    found = ask(client, "batch", questions=questions, top=3).json()["results"]
-    expected = model.predict(questions, top=3)
+    found = predict(client, "batch", queries=queries, top=3).json()["results"]
+    expected = model.predict(queries, top=3)
     for one, other in zip(found, expected, strict=True):
         same(one["answers"], other)
 
 
-def test_all_mistakes_of_a_batch(client):
-    questions = [
+def test_a_batch_reports_all_errors(client):
+    queries = [
         ("Lyon", "in_country", "_"),
         ("Lyyon", "in_country", "_"),
         ("_", "_", "France"),
         ("Lyon", "in_country", "France"),
     ]
-    found = ask(client, "batch", questions=questions)
+    found = predict(client, "batch", queries=queries)
     assert found.status_code == 404
-    assert [(each["question"], each["status"]) for each in found.json()["errors"]] == [
+    assert [(each["query"], each["status"]) for each in found.json()["errors"]] == [
         (1, 404),
         (2, 422),
         (3, 422),
@@ -88,22 +88,22 @@ def test_all_mistakes_of_a_batch(client):
     assert found.json()["errors"][0]["nearest"] == ["Lyon"]
 
 
-def test_many_at_once_are_answered_together(client, model):
+def test_concurrent_queries_are_batched(client, model):
     cities = [answer.id for answer in model.predict_heads("in_country", "France", top=64)]
-    before = _figure(client, "fivestar_batches_total")
+    before = _metric(client, "fivestar_batches_total")
     with ThreadPoolExecutor(16) as pool:
         work = [
-            pool.submit(ask, client, "tails", head=city, relation="in_country", top=1 + at % 3)
+            pool.submit(predict, client, "tails", head=city, relation="in_country", top=1 + at % 3)
             for at, city in enumerate(cities)
         ]
     for at, (city, done) in enumerate(zip(cities, work, strict=True)):
         expected = model.predict_tails(city, "in_country", top=1 + at % 3)
         same(done.result().json()["answers"], expected)
-    assert _figure(client, "fivestar_questions_total") >= len(cities)
-    assert _figure(client, "fivestar_batches_total") > before
+    assert _metric(client, "fivestar_queries_total") >= len(cities)
+    assert _metric(client, "fivestar_batches_total") > before
 
 
-def _figure(client, name):
+def _metric(client, name):
     (line,) = [x for x in client.get("/metrics").text.splitlines() if x.startswith(name + " ")]
     return float(line.split()[1])
 
@@ -130,25 +130,25 @@ def _figure(client, name):
             "'city'",
         ),
         ("relations", {"head": "Lyon", "tail": "France", "types": ["city"]}, 422, "invalid", ""),
-        ("batch", {"questions": []}, 422, "invalid", "at least 1"),
-        ("batch", {"questions": [["a", "b"]]}, 422, "invalid", "questions.0"),
+        ("batch", {"queries": []}, 422, "invalid", "at least 1"),
+        ("batch", {"queries": [["a", "b"]]}, 422, "invalid", "queries.0"),
         (
             "batch",
-            {"questions": [["Lyon", "in_country", "_"]] * 1001},
+            {"queries": [["Lyon", "in_country", "_"]] * 1001},
             413,
             "too-large",
             "at most 1,000",
         ),
         (
             "batch",
-            {"questions": [["Lyon", "_", "France"]], "types": ["city"]},
+            {"queries": [["Lyon", "_", "France"]], "types": ["city"]},
             422,
             "invalid",
             "a relation has none",
         ),
     ],
 )
-def test_mistakes(client, kind, body, status, code, told):
+def test_errors(client, kind, body, status, code, told):
     found = client.post(f"/api/predict/{kind}", json=body)
     assert found.status_code == status, found.text
     assert found.headers["content-type"] == "application/problem+json"

@@ -1,4 +1,4 @@
-"""Starting a server, in one process or several that share the tables of their runs."""
+"""Start the server, in one process or in several that share the parameters of their models."""
 
 from __future__ import annotations
 
@@ -13,21 +13,31 @@ import torch
 import uvicorn
 
 from fivestar.errors import SettingsError
-from fivestar.runs.run import load_run
+from fivestar.prediction.trained_model import load
 from fivestar.server.app import ENVIRONMENT, make_app
-from fivestar.server.guard import read_token
+from fivestar.server.middleware import read_token
 from fivestar.server.settings import ServerSettings
 
-# Seconds that running requests have when the server is told to stop.
-_LAST_WORDS = 10
-_MOST_CONNECTIONS = 2048
+# Seconds that running requests have on shutdown.
+_SHUTDOWN_TIMEOUT = 10
+_MAX_CONNECTIONS = 2048
 _CORES = torch.get_num_threads()
 
 
 def run_server(
     settings: ServerSettings, port: int, *, log_requests: bool, on_start: Callable[[str], None]
 ) -> None:
-    """Serve until told to stop; `on_start` is called with the address just before."""
+    """Serve until interrupted.
+
+    Args:
+        settings: what to serve, and how.
+        port: port to listen on; 0 for any free one.
+        log_requests: whether to log each request.
+        on_start: called with the address before the server starts.
+
+    Raises:
+        SettingsError: if the token cannot be read or the port is in use.
+    """
     if settings.token_file is not None:
         read_token(settings.token_file)
     port = _free_port(settings.host, port)
@@ -38,41 +48,41 @@ def run_server(
         port=port,
         log_level="info" if log_requests else "warning",
         access_log=log_requests,
-        timeout_graceful_shutdown=_LAST_WORDS,
-        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
+        limit_concurrency=_MAX_CONNECTIONS,
         server_header=False,
         proxy_headers=False,
     )
     if settings.workers == 1:
-        # One core is left for requests: a product whose threads wait for a core takes much longer.
+        # One core is left for the event loop: threads that wait for a core slow a product down.
         torch.set_num_threads(max(1, _CORES - 1))
         app = make_app(settings)
         on_start(f"http://{host}:{port}")
         run(app)
         return
-    for folder in settings.runs:
-        load_run(folder, mapped=True)  # what is wrong is said now, and not by every worker
-    with tempfile.TemporaryDirectory(prefix="fivestar-") as counting:
-        counters = Path(counting) / "counters"
-        counters.touch()
-        shared = settings.model_copy(update={"counters": counters})
+    for run_folder in settings.runs:
+        load(run_folder, mapped=True)  # report errors once, not once per worker
+    with tempfile.TemporaryDirectory(prefix="fivestar-") as folder:
+        metrics = Path(folder) / "metrics"
+        metrics.touch()
+        shared = settings.model_copy(update={"metrics_file": metrics})
         os.environ[ENVIRONMENT] = shared.model_dump_json()
-        # Workers inherit this; without it each would take all cores.
+        # Inherited by the workers: otherwise each would use all cores.
         os.environ["OMP_NUM_THREADS"] = str(max(1, _CORES // settings.workers))
         on_start(f"http://{host}:{port}")
         run("fivestar.server.app:app_from_environment", factory=True, workers=settings.workers)
 
 
 def _free_port(host: str, port: int) -> int:
-    """The port, or any if it is 0; refused if somebody has it."""
+    """Check that a port is free; choose one if it is 0."""
     try:
-        family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(where)
-            found: int = trial.getsockname()[1]
+            trial.bind(address)
+            free: int = trial.getsockname()[1]
     except OSError as error:
         raise SettingsError(
-            f"cannot listen at {host} port {port} ({error}); choose another --host or --port"
+            f"cannot listen at {host} port {port} ({error}); choose another host or port"
         ) from error
-    return found
+    return free

@@ -1,4 +1,4 @@
-"""How the server is: for whoever runs it."""
+"""Health, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import PlainTextResponse
 
-from fivestar.server.bodies import Status
 from fivestar.server.problems import Problem
+from fivestar.server.schemas import Status
 from fivestar.server.service import Service, service_of
 
-router = APIRouter(tags=["operate"])
-Served = Annotated[Service, Depends(service_of)]
+router = APIRouter(tags=["ops"])
+WithService = Annotated[Service, Depends(service_of)]
 
 
 @router.get("/health", response_model=Status)
 async def health() -> dict[str, str]:
-    """The process lives."""
+    """Return 200 if the process is running."""
     return {"status": "ok"}
 
 
 @router.get("/ready", response_model=Status)
-async def ready(service: Served) -> dict[str, str]:
-    """Everything is loaded, so questions are answered at once."""
+async def ready(service: WithService) -> dict[str, str]:
+    """Return 200 once all models are loaded and warm, 503 before."""
     if not service.is_ready:
         raise Problem(503, "still warming up; try again in a moment", headers={"Retry-After": "1"})
     return {"status": "ready"}
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def metrics(service: Served) -> PlainTextResponse:
-    """Counters for Prometheus, of all workers together."""
+async def metrics(service: WithService) -> PlainTextResponse:
+    """Return Prometheus metrics of all workers."""
     return PlainTextResponse(
-        service.counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
+        service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
     )

@@ -1,4 +1,4 @@
-"""The OpenAPI document: with problem documents, the limits of this server, and names it knows."""
+"""The OpenAPI document: with problem documents, the limits of this server, and valid examples."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from fivestar.server.bodies import ANY_NUMBER, ProblemDocument
 from fivestar.server.problems import MEDIA_TYPE
+from fivestar.server.schemas import NO_LIMIT, ProblemDocument
 from fivestar.server.service import Service
 
 _PROBLEMS = {
-    400: "The request cannot be read.",
-    401: "A token is needed.",
-    404: "A name or run that is not known.",
-    409: "An ambiguous name, or a model that cannot do this.",
-    413: "Too much at once.",
-    422: "A value that cannot be used.",
-    501: "An extra of this installation is missing.",
-    503: "Too much is waiting already.",
-    504: "It took too long.",
+    400: "The request cannot be parsed.",
+    401: "A token is required.",
+    404: "Unknown name or run.",
+    409: "Ambiguous name, or not supported by this model.",
+    413: "The request is too large.",
+    422: "Invalid value.",
+    501: "An optional dependency is not installed.",
+    503: "The queue is full.",
+    504: "Timeout.",
 }
-_FREE = ("/health", "/ready")
+_PUBLIC_PATHS = ("/health", "/ready")
 
 
 def describe(app: FastAPI, service: Service, *, needs_token: bool) -> None:
-    """Let the application describe itself as it is set up."""
+    """Make the application generate its OpenAPI document with its own limits and examples."""
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -37,47 +37,49 @@ def describe(app: FastAPI, service: Service, *, needs_token: bool) -> None:
 
 
 def _document(app: FastAPI, service: Service, *, needs_token: bool) -> dict[str, Any]:
-    found = get_openapi(
+    document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
-    schemas = found["components"]["schemas"]
+    schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["ProblemDocument"] = ProblemDocument.model_json_schema()
     if needs_token:
-        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
     examples = _examples(service)
-    for path, methods in found["paths"].items():
+    for path, methods in document["paths"].items():
         for operation in methods.values():
             operation["responses"] |= {
                 str(status): {"description": text, "content": content}
                 for status, text in _PROBLEMS.items()
             }
-            if needs_token and path not in _FREE:
+            if needs_token and path not in _PUBLIC_PATHS:
                 operation["security"] = [{"token": []}]
             for parameter in operation.get("parameters", []):
-                _fit(parameter["name"], parameter["schema"], service, examples)
+                _specialize(parameter["name"], parameter["schema"], service, examples)
     for name, schema in schemas.items():
-        if name.startswith("Ask"):
+        if name.endswith("Request"):
             for field, value in schema["properties"].items():
-                _fit(field, value, service, examples)
-    return found
+                _specialize(field, value, service, examples)
+    return document
 
 
-def _fit(name: str, schema: dict[str, Any], service: Service, examples: dict[str, Any]) -> None:
-    """Tell the limits of this server, and an example that it can answer."""
-    if schema.get("maximum") == ANY_NUMBER:
+def _specialize(
+    name: str, schema: dict[str, Any], service: Service, examples: dict[str, Any]
+) -> None:
+    """Insert the limits of this server and a valid example."""
+    if schema.get("maximum") == NO_LIMIT:
         schema["maximum"] = service.limits.top
-    if name == "questions":
+    if name == "queries":
         schema["maxItems"] = service.limits.batch
     if name in examples:
         schema["examples"] = [examples[name]]
 
 
 def _examples(service: Service) -> dict[str, Any]:
-    """A fact of the first graph, slot by slot."""
-    graph = service.run(None).graph
+    """Return example values from the first triple of the first graph."""
+    graph = service.model(None).graph
     h, r, t = graph.facts.array[0].tolist()
     head, tail = graph.entities.name_of(h), graph.entities.name_of(t)
     relation = graph.relations.name_of(r)
@@ -87,5 +89,5 @@ def _examples(service: Service) -> dict[str, Any]:
         "tail": tail,
         "entity": head,
         "name": head,
-        "questions": [[head, relation, "_"], ["_", relation, tail]],
+        "queries": [[head, relation, "_"], ["_", relation, tail]],
     }

@@ -71,7 +71,7 @@ def _maps(pid):
 def test_what_cannot_be_served(tmp_path, words):
     found = CliRunner().invoke(app, ["serve", str(tmp_path / "nothing"), *words, "--port", "0"])
     assert found.exit_code == 1
-    told = "the token cannot be read" if words else "no folder"
+    told = "cannot read the token" if words else "no folder"
     assert told in str(found.exception)
 
 
@@ -81,13 +81,13 @@ def test_a_port_that_is_taken(served_runs):
         taken.listen()
         port = str(taken.getsockname()[1])
         found = CliRunner().invoke(app, ["serve", str(served_runs[0]), "--port", port])
-    assert "choose another --host or --port" in str(found.exception)
+    assert "choose another host or port" in str(found.exception)
 
 
 def test_warnings(served_runs):
     words = ["serve", str(served_runs[0]), "--host", "256.1.1.1", "--port", "0"]
     found = CliRunner().invoke(app, words)
-    assert "--token-file keeps strangers out" in found.output
+    assert "use --token-file to require a token" in found.output
     assert "cannot listen at 256.1.1.1" in str(found.exception)
 
 
@@ -98,7 +98,7 @@ def test_every_option_arrives(served_runs, tmp_path, monkeypatch):
         seen.update(settings=settings, port=port, log_requests=log_requests)
         on_start("http://there")
 
-    monkeypatch.setattr("fivestar.server.running.run_server", run_server)
+    monkeypatch.setattr("fivestar.server.serve.run_server", run_server)
     words = {
         "--host": "::1",
         "--port": "81",

@@ -1,4 +1,4 @@
-"""What the server tells of runs and graphs is what the library knows."""
+"""What the server says of models and graphs agrees with the library."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 import fivestar
 from fivestar.geometry.classification import MobiusClass
-from fivestar.server.bodies import KindName
-from fivestar.server.served_run import _covering
+from fivestar.server.schemas import MapClass
+from fivestar.server.served_model import _legend_types
 
 
 def get(client, path, **parameters):
@@ -20,11 +20,11 @@ def get(client, path, **parameters):
 
 def test_runs(client):
     one, two = get(client, "runs")["runs"]
-    assert (one["name"], one["model"], one["geometry"]) == ("fivestar", "fivestar", True)
-    assert (two["name"], two["model"], two["geometry"]) == ("complex", "complex", False)
-    assert one["entities"] == 2149
-    assert one["types"]
-    assert one["calibrated"]
+    assert (one["name"], one["model"], one["has_geometry"]) == ("fivestar", "fivestar", True)
+    assert (two["name"], two["model"], two["has_geometry"]) == ("complex", "complex", False)
+    assert one["num_entities"] == 2149
+    assert one["has_types"]
+    assert one["is_calibrated"]
 
 
 def test_entities(client):
@@ -38,29 +38,30 @@ def test_entities(client):
 
 def test_an_entity(client):
     card = get(client, "entity", name="lyon")
-    assert (card["id"], card["types"], card["facts"]) == ("Lyon", ["city"], len(card["some"]))
-    assert {"id": "France", "label": "France"} in [fact["tail"] for fact in card["some"]]
+    assert (card["id"], card["types"]) == ("Lyon", ["city"])
+    assert card["num_triples"] == len(card["triples"])
+    assert {"id": "France", "label": "France"} in [fact["tail"] for fact in card["triples"]]
 
 
 def test_counts(client):
     graph = fivestar.read_graph()
     relations = get(client, "relations")["relations"]
-    assert sum(each["facts"] for each in relations) == len(graph.facts)
-    assert relations == sorted(relations, key=lambda each: -each["facts"])
-    assert get(client, "types")["types"][0] == {"id": "city", "entities": 1286}
+    assert sum(each["num_triples"] for each in relations) == len(graph.facts)
+    assert relations == sorted(relations, key=lambda each: -each["num_triples"])
+    assert get(client, "types")["types"][0] == {"id": "city", "num_entities": 1286}
     statistics = get(client, "graph")
     assert (statistics["entities"], statistics["relations"]) == (2149, 9)
-    # Where files lie is nobody's business.
+    # Paths of this machine are not exposed.
     assert "source" not in statistics["splits"]["train"]
 
 
-def test_neighbours_and_reasons(client, served_runs):
+def test_neighbors_and_explanations(client, served_runs):
     model = fivestar.load(served_runs[0])
     found = get(client, "similar", entity="lyon", top=3)
     expected = [each.entity.id for each in model.similar("Lyon", top=3)]
-    assert [each["entity"]["id"] for each in found["neighbours"]] == expected
-    asked = {"head": "lyon", "relation": "in_country", "tail": "france"}
-    told = get(client, "explain", **asked, top=2)["explanation"]
+    assert [each["entity"]["id"] for each in found["neighbors"]] == expected
+    triple = {"head": "lyon", "relation": "in_country", "tail": "france"}
+    told = get(client, "explain", **triple, top=2)["explanation"]
     assert told["splits"]
     assert len(told["analogies"]) == 2
     assert told["head"] == {"id": "Lyon", "label": "Lyon"}
@@ -69,7 +70,7 @@ def test_neighbours_and_reasons(client, served_runs):
 def test_geometry(client):
     found = get(client, "geometry", relation="in_country")
     assert len(found["dimensions"]) == 16
-    assert sum(found["kinds"].values()) == pytest.approx(1)
+    assert sum(found["class_shares"].values()) == pytest.approx(1)
     for each in found["dimensions"]:
         a, b, c, d = (complex(*entry) for entry in each["matrix"])
         assert abs(a) ** 2 + abs(b) ** 2 + abs(c) ** 2 + abs(d) ** 2 == pytest.approx(1)
@@ -80,7 +81,7 @@ def test_geometry(client):
         assert cmath.isclose(slope, complex(*each["multiplier"]), rel_tol=1e-6)
     refused = client.get("/api/geometry", params={"relation": "in_country", "run": "complex"})
     assert (refused.status_code, refused.json()["code"]) == (409, "no-geometry")
-    assert {kind.name.lower() for kind in MobiusClass} == set(KindName.__args__)
+    assert {kind.name.lower() for kind in MobiusClass} == set(MapClass.__args__)
 
 
 @pytest.mark.parametrize("method", ["pca", "tsne"])
@@ -96,7 +97,7 @@ def test_the_map(client, method):
 
 def test_types_for_a_legend():
     types = [["a", "b"]] * 5 + [["b"]] * 2 + [["c"]] * 3 + [["a", "d"]] * 4 + [[]]
-    assert _covering(types) == ["a", "c", "b"]
+    assert _legend_types(types) == ["a", "c", "b"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_types_for_a_legend():
         ("relations?run=none", 404),
     ],
 )
-def test_mistakes(client, path, status):
+def test_errors(client, path, status):
     found = client.get(f"/api/{path}")
     assert found.status_code == status
     assert found.headers["content-type"] == "application/problem+json"

@@ -12,7 +12,7 @@ import pytest
 from tests.server.serving import serving
 
 from fivestar.errors import SettingsError
-from fivestar.server.guard import read_token
+from fivestar.server.middleware import read_token
 from fivestar.server.settings import Limits, ServerSettings
 
 GOOD = {"head": "Lyon", "relation": "in_country"}
@@ -163,7 +163,7 @@ def test_limits(guarded):
     headers = {"authorization": f"Bearer {TOKEN}"}
     assert guarded.post(ASK, json=GOOD | {"top": 6}, headers=headers).status_code == 422
     assert guarded.post(ASK, json=GOOD | {"head": "x" * 500}, headers=headers).status_code == 413
-    three = {"questions": [["Lyon", "in_country", "_"]] * 3}
+    three = {"queries": [["Lyon", "in_country", "_"]] * 3}
     assert guarded.post("/api/predict/batch", json=three, headers=headers).status_code == 413
 
 
@@ -184,7 +184,7 @@ def test_bad_tokens(tmp_path, content):
     (tmp_path / "token").write_bytes(content)
     with pytest.raises(SettingsError, match="token_urlsafe"):
         read_token(tmp_path / "token")
-    with pytest.raises(SettingsError, match="cannot be read"):
+    with pytest.raises(SettingsError, match="cannot read the token"):
         read_token(tmp_path / "nothing")
 
 
@@ -201,7 +201,7 @@ def test_clients_that_go_away(server, client):
             there.sendall(whole[: dice.randrange(1, len(whole) + 1)])
     assert client.post(ASK, json=GOOD).status_code == 200
     deadline = time.monotonic() + 30
-    while "fivestar_requests_running 1\n" not in client.get("/metrics").text:
+    while "fivestar_requests_in_progress 1\n" not in client.get("/metrics").text:
         assert time.monotonic() < deadline, "requests of clients that are gone are still running"
         time.sleep(0.1)
 
