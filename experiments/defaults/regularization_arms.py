@@ -1,0 +1,287 @@
+"""Train variations of the regularizer and the loss of 5★E, and record their validation MRR.
+
+    python experiments/defaults/regularization_arms.py wn18rr --epochs 20 --reg-weight 0.25
+    python experiments/defaults/regularization_arms.py umls --seeds 5 --arms base dropout-0.3
+
+Each finished training is one line of results/regularization.jsonl; those that are there are skipped.
+All arms get the CPU time of the base: an arm whose steps cost more gets fewer epochs. The
+variations are prototypes in this file; what helped somewhere would move into the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from sweep import self_answer_rate
+from torch import Tensor, nn
+
+import fivestar
+from fivestar.experiments.ledger import learned_settings, provenance
+from fivestar.training.loop import Trainer
+from fivestar.training.regularizers import Regularizer
+from fivestar.training.step import CandidateStep, Step
+
+RESULTS = Path(__file__).parents[2] / "results" / "regularization.jsonl"
+PLAN = "off-diagonal-lr 0.1"  # what distinguishes these lines from the earlier ones
+_TIMED_STEPS = 30
+_FACTORS = ("batch_size", "lr", "reg_weight")
+_NOISE = 1.15  # costs below this factor of the base cannot be told from it
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One variation.
+
+    Args:
+        entities: factor of the regularization weight of heads and tails.
+        transformed: factor of the regularization weight of transformed heads.
+        exponent: p of the penalty |x|ᵖ.
+        dropout: dropout rate of the transformed head.
+        normalize: whether the transformed head is batch-normalized.
+        frequency: smallest weight of a triple, 0.1 + 0.9 · frequency / maximum by tail; 1: equal.
+        training: changed training settings; those in `_FACTORS` as factors of the base.
+    """
+
+    entities: float = 1.0
+    transformed: float = 1.0
+    exponent: float = 3.0
+    dropout: float = 0.0
+    normalize: bool = False
+    frequency: bool = False
+    training: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+ARMS = {
+    "base": Arm(),
+    "transformed-1.4": Arm(transformed=1.4),
+    "transformed-2-reg-x0.67": Arm(transformed=2, training={"reg_weight": 0.67}),
+    "transformed-3-reg-x0.5": Arm(transformed=3, training={"reg_weight": 0.5}),
+    "transformed-0.5-reg-x1.4": Arm(transformed=0.5, training={"reg_weight": 1.4}),
+    "exponent-2.25-reg-x0.25": Arm(exponent=2.25, training={"reg_weight": 0.25}),
+    "exponent-2.25-reg-x0.5": Arm(exponent=2.25, training={"reg_weight": 0.5}),
+    "exponent-2.5-reg-x0.5": Arm(exponent=2.5, training={"reg_weight": 0.5}),
+    "dura-reg-x0.2-x3": Arm(exponent=2, transformed=3, training={"reg_weight": 0.2}),
+    "dura-reg-x0.4": Arm(exponent=2, training={"reg_weight": 0.4}),
+    "frequency": Arm(frequency=True),
+    "dropout-0.1": Arm(dropout=0.1),
+    "dropout-0.3": Arm(dropout=0.3),
+    "dropout-0.3-reg-x0.5": Arm(dropout=0.3, training={"reg_weight": 0.5}),
+    "dropout-0.5": Arm(dropout=0.5),
+    "norm": Arm(normalize=True),
+    "norm-reg-x0.3": Arm(normalize=True, training={"reg_weight": 0.3}),
+    "relation-1": Arm(training={"relation_loss_weight": 1.0}),
+    "relation-4": Arm(training={"relation_loss_weight": 4.0}),
+    "small-steps-lr-x0.5": Arm(training={"batch_size": 0.2, "lr": 0.5}),
+    "small-steps-lr-x0.25": Arm(training={"batch_size": 0.2, "lr": 0.25}),
+    "average-3": Arm(training={"average": 3}),
+    "average-6": Arm(training={"average": 6}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedRegularizer(Regularizer):
+    """A regularizer with different weights for entities and transformed heads."""
+
+    entities: float = 1.0
+    transformed: float = 1.0
+
+    def query(self, model: Any, head: Tensor, relation: Tensor, query: Tensor) -> Tensor:
+        """Return the penalty (B,) of queries."""
+        heads = self.size(model.head_squared_moduli(head)).sum(dim=1)
+        return self.entities * heads + self.transformed * self.size(
+            model.squared_moduli(query)
+        ).sum(dim=1)
+
+    def tail(self, model: Any, tail: Tensor) -> Tensor:
+        """Return the penalty of all tails together."""
+        return self.entities * super().tail(model, tail)
+
+
+class VariedTransform(nn.Module):
+    """The transformation of a model followed by batch normalization and dropout."""
+
+    def __init__(self, transform: Callable[..., Tensor], width: int, arm: Arm) -> None:
+        super().__init__()
+        self._transform = [transform]  # a list, so that no module is registered twice
+        self.norm = nn.BatchNorm1d(width) if arm.normalize else nn.Identity()
+        self.dropout = nn.Dropout(arm.dropout)
+
+    def forward(self, head: Tensor, relation: Tensor) -> Tensor:
+        """Return the varied query (B, D)."""
+        return self.dropout(self.norm(self._transform[0](head, relation)))
+
+
+class VariedTrainer(Trainer):
+    """A trainer with the variations of an arm."""
+
+    arm = Arm()
+
+    def _set_up(self, facts: Any) -> None:
+        super()._set_up(facts)
+        if self.arm.dropout or self.arm.normalize:
+            width = self.model.candidates().shape[1]
+            self.model.varied = VariedTransform(self.model.transform, width, self.arm)
+            self.model.transform = self.model.varied.forward
+            optimizer = self.updates.optimizer
+            optimizer.add_param_group({"params": list(self.model.varied.parameters())})
+
+    def make_step(self) -> Step:
+        """Return the step of the training, for timing it."""
+        return self._step()
+
+    def _step(self) -> Step:
+        step = super()._step()
+        if not isinstance(step, CandidateStep):
+            raise TypeError("the arms vary a softmax")
+        arm = self.arm
+        if (arm.entities, arm.transformed, arm.exponent) != (1, 1, 3):
+            size = _power(arm.exponent)
+            regularizer = WeightedRegularizer(size, "moved", arm.entities, arm.transformed)
+            step.regularizer = regularizer
+            step.loss = dataclasses.replace(step.loss, regularizer=regularizer)
+        if arm.frequency:
+            counts = torch.bincount(
+                torch.as_tensor(self.queries.answers.astype("int64")),
+                minlength=len(self.graph.entities),
+            )
+            step.__class__ = FrequencyStep
+            step.frequency = 0.1 + 0.9 * counts / counts.max()
+        return step
+
+
+def _power(exponent: float) -> Callable[[Tensor], Tensor]:
+    return lambda squared: (squared + 1e-12) ** (exponent / 2)
+
+
+class FrequencyStep(CandidateStep):
+    """A step whose batch keeps each triple with the weight of its tail, in expectation.
+
+    Triples are sampled by their weight, which weights the loss without another code path.
+    """
+
+    frequency: Tensor
+
+    def gradients(self, batch: Any) -> Tensor:
+        """Return the loss of the sampled triples of a batch."""
+        kept = torch.rand(len(batch.answers)) < self.frequency[batch.answers]
+        if not kept.any():
+            kept[0] = True
+        rows = batch.rows[kept]
+        used, rows = torch.unique(rows, return_inverse=True)
+        sampled = batch._replace(
+            entities=batch.entities[used],
+            relations=batch.relations[used],
+            side_relations=batch.side_relations[used],
+            counts=torch.bincount(rows, minlength=len(used)),
+            rows=rows,
+            answers=batch.answers[kept],
+        )
+        return super().gradients(sampled)
+
+
+def settings_for(arm: Arm, given: argparse.Namespace, seed: int, epochs: int) -> dict[str, Any]:
+    """Return the settings of an arm."""
+    training = {"epochs": epochs, "seed": seed, "threads": 1, "patience": 0, "decay": "linear"}
+    training |= {"lr": given.lr, "reg_weight": given.reg_weight, "batch_size": given.batch_size}
+    training |= {"num_candidates": given.num_candidates, "precision": given.precision}
+    training["evaluate_every"] = max(epochs // 4, 1)
+    for name, value in arm.training.items():
+        training[name] = training[name] * value if name in _FACTORS else value
+    training["batch_size"] = int(training["batch_size"])
+    return {"model": {"dim": 100}, "training": training}
+
+
+def cpu_per_query(graph: Any, arm: Arm, given: argparse.Namespace) -> float:
+    """Return the CPU seconds per query, measured over some steps."""
+    trainer = _trainer(graph, arm, settings_for(arm, given, 0, 1))
+    step, order = trainer.make_step(), torch.Generator().manual_seed(0)
+    batches = trainer.queries.batches(trainer.training.batch_size, order, trainer.device)
+    trainer.model.train()
+    seconds = []
+    for batch, _ in zip(batches, range(_TIMED_STEPS), strict=False):
+        began = time.process_time()
+        step.gradients(batch)
+        trainer.updates.apply(0.0, step.touched)
+        seconds.append((time.process_time() - began) / len(batch.entities))
+    return sorted(seconds)[len(seconds) // 2]
+
+
+def _trainer(graph: Any, arm: Arm, values: dict[str, Any]) -> VariedTrainer:
+    kind = type("ArmTrainer", (VariedTrainer,), {"arm": arm})
+    return kind(graph, fivestar.make_settings(values).for_graph(graph))
+
+
+def run_arm(
+    graph: Any, name: str, seed: int, cost: float, given: argparse.Namespace
+) -> dict[str, Any]:
+    """Train an arm and return its line."""
+    arm = ARMS[name]
+    epochs = max(1, round(given.epochs / cost))
+    trainer = _trainer(graph, arm, settings_for(arm, given, seed, epochs))
+    curve: list[list[float]] = []
+
+    def watch(line: dict[str, Any]) -> None:
+        if "valid_mrr" in line:
+            curve.append([line["epoch"], round(line["seconds"] / 60, 3), line["valid_mrr"]])
+
+    began = time.process_time()
+    model = trainer.run(watch)
+    return {
+        "data": given.graph,
+        "arm": name,
+        "seed": seed,
+        "plan": PLAN,
+        **provenance(),
+        "settings_values": learned_settings(trainer.settings),
+        "prototype": dataclasses.asdict(arm),
+        "cost_per_query": round(cost, 3),
+        "valid_mrr": round(max(point[2] for point in curve), 4),
+        "minutes": curve[-1][1],
+        "cpu_minutes": round((time.process_time() - began) / 60, 3),
+        "curve": curve,
+        "self_answers": round(self_answer_rate(model, graph, "valid"), 4),
+    }
+
+
+def main() -> None:
+    """Run the arms that are missing."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("graph")
+    parser.add_argument("--arms", nargs="*", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--lr", type=float, default=0.3)
+    parser.add_argument("--reg-weight", type=float, default=0.03)
+    parser.add_argument("--batch-size", type=int, default=500)
+    parser.add_argument("--num-candidates", type=int, default=0)
+    parser.add_argument("--precision", default="float32")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    graph = fivestar.read_graph(given.graph)
+    lines = map(json.loads, RESULTS.read_text().splitlines())
+    done = {(x["data"], x["arm"], x["seed"]) for x in lines if x.get("plan") == PLAN}
+    base = cpu_per_query(graph, ARMS["base"], given)
+    for name in given.arms:
+        missing = [s for s in range(given.seeds) if (given.graph, name, s) not in done]
+        cost = cpu_per_query(graph, ARMS[name], given) / base if missing else 1.0
+        for seed in missing:
+            line = run_arm(graph, name, seed, cost if cost > _NOISE else 1.0, given)
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            print(
+                name, seed, line["valid_mrr"], line["cpu_minutes"], f"cost {cost:.2f}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()
