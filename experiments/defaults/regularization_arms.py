@@ -3,7 +3,7 @@
     python experiments/defaults/regularization_arms.py wn18rr --epochs 20 --reg-weight 0.25
     python experiments/defaults/regularization_arms.py umls --seeds 5 --arms base dropout-0.3
 
-Each finished training is one line of results/regularization.jsonl; those that are there are skipped.
+Each finished training is one line of results/regularization.jsonl; recorded ones are skipped.
 All arms get the CPU time of the base: an arm whose steps cost more gets fewer epochs. The
 variations are prototypes in this file; what helped somewhere would move into the package.
 """
