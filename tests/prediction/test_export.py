@@ -278,6 +278,6 @@ def test_the_command_knows_hf_and_says_what_is_missing(trained, tmp_path):
     assert CliRunner().invoke(app, ["export", str(trained), *options]).exit_code == 0
     assert fivestar.load(tmp_path / "out").graph == fivestar.load(trained).graph
     both = CliRunner().invoke(app, ["export", str(trained), "--to", "numpy", *options])
-    assert "leave out --hf" in str(both.exception)
+    assert "omit --hf" in str(both.exception)
     neither = CliRunner().invoke(app, ["export", str(trained), *options[1:]])
     assert "--to parquet" in str(neither.exception)
