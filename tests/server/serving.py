@@ -34,8 +34,8 @@ def serving(settings):
 
 
 @contextmanager
-def started(*words):
-    command = [sys.executable, "-c", "from fivestar.cli.main import main; main()", "serve", *words]
+def started(*words, python=sys.executable):
+    command = [python, "-c", "from fivestar.cli.main import main; main()", "serve", *words]
     process = subprocess.Popen(
         [*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
