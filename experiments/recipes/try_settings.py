@@ -15,7 +15,7 @@ from typing import Any
 
 import fivestar
 from fivestar.experiments.ledger import provenance
-from fivestar.experiments.recipes import recipe
+from fivestar.experiments.reproduction import recipe
 from fivestar.files import file_lock
 from fivestar.runs.identity import learned_settings
 from fivestar.runs.settings import TrainingSettings

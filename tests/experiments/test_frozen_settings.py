@@ -10,7 +10,7 @@ import pytest
 
 from fivestar.errors import SettingsError
 from fivestar.experiments.ledger import read_ledger, settings_of
-from fivestar.experiments.recipes import recipe
+from fivestar.experiments.reproduction import recipe
 from fivestar.runs.defaults import as_saved, baseline
 from fivestar.runs.identity import settings_hash
 from fivestar.runs.renamed import RenamedSetting, original_names

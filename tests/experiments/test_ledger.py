@@ -13,13 +13,13 @@ from tests.graphs import people_graph
 
 from fivestar.errors import DamagedLedger, SettingsError
 from fivestar.experiments import ledger as ledgers
-from fivestar.experiments.kept_ranks import load_ranks
 from fivestar.experiments.ledger import (
     Entry,
     append,
     read_ledger,
     record,
 )
+from fivestar.experiments.saved_ranks import load_ranks
 from fivestar.models.options import options_of
 from fivestar.models.registry import MODELS
 from fivestar.runs.identity import NOT_LEARNED, settings_hash
@@ -58,7 +58,7 @@ def test_what_is_appended_is_read_back(tmp_path):
         (lambda line: line.replace('"mrr": 0.3', '"mrr": 30'), "line 2: test.mrr"),
         (lambda line: line.replace('"reg": 0.5', '"reg": 0.4'), "not the hash"),
         (lambda line: line.replace('{"exp', '{"more": 1, "exp'), "line 2: more: Extra inputs"),
-        (lambda _: entry().as_line(), "line 2: ranks test again .* of line 1"),
+        (lambda _: entry().as_line(), "line 2: .* of line 1 again"),
         (lambda _: "\n", "line 2: is not JSON"),
     ],
 )
@@ -255,7 +255,7 @@ print(record(load_run(sys.argv[1]), Path(sys.argv[2]), "both")[1])
 
 def test_a_run_that_began_with_another_one_is_refused(run, tmp_path):
     metrics = {**run.metrics, "started_from": {}}
-    with pytest.raises(SettingsError, match="began from nothing"):
+    with pytest.raises(SettingsError, match="trained from scratch"):
         record(Run(run.graph, run.settings, run.model, metrics), tmp_path / "l", "x")
 
 

@@ -11,7 +11,7 @@ from tests.graphs import people_graph
 
 from fivestar.errors import Paused
 from fivestar.experiments.ledger import read_ledger
-from fivestar.experiments.reproduction import Job, jobs_of, reproduce
+from fivestar.experiments.reproduction import Job, make_jobs, reproduce
 from fivestar.experiments.tables import published_table
 from fivestar.files import try_file_lock
 from fivestar.graph.writing import write_graph
@@ -36,7 +36,7 @@ class Watcher:
         self.steps = 0
         self.stop_after = stop_after
 
-    def begins(self, job, number, of):
+    def started(self, job, number, of):
         self.begun.append(job.title)
 
         def step(_):
@@ -46,7 +46,7 @@ class Watcher:
 
         return (lambda _: None), step
 
-    def ended(self, job, entry):
+    def recorded(self, job, entry):
         self.ended_with.append(entry)
 
     def failed(self, job, why):
@@ -75,7 +75,7 @@ def test_a_paused_run_goes_on_and_gives_what_it_would_have_given(tmp_path):
     whole = reproduced([job()], tmp_path / "whole").done
     watcher = Watcher(stop_after=7)
     stopped = reproduced([job()], tmp_path / "parts", watcher)
-    assert [len(stopped.done), len(stopped.left)] == [0, 1]
+    assert [len(stopped.done), len(stopped.remaining)] == [0, 1]
     assert not (tmp_path / "parts" / "ledger.jsonl").exists()
     watcher = Watcher()
     parts = reproduced([job()], tmp_path / "parts", watcher).done
@@ -108,7 +108,7 @@ def test_a_run_that_has_ended_but_is_in_no_ledger_is_only_ranked(tmp_path):
 def test_when_the_time_is_over_nothing_more_begins(tmp_path):
     watcher = Watcher()
     outcome = reproduced([job(), job(seed=1)], tmp_path, watcher, minutes=1e-12)
-    assert len(outcome.left) == 2
+    assert len(outcome.remaining) == 2
     assert watcher.begun == []
 
 
@@ -119,7 +119,7 @@ def test_the_time_ends_within_a_training(tmp_path, monkeypatch):
     outcome = reproduced([job(), job(seed=1)], tmp_path, watcher, minutes=0.1)
     assert len(watcher.begun) == 1
     assert 1 <= watcher.steps <= 6
-    assert len(outcome.left) == 2
+    assert len(outcome.remaining) == 2
 
 
 def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):
@@ -128,7 +128,7 @@ def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):
     with try_file_lock(place.with_name(f".{place.name}.lock")) as mine:
         assert mine
         outcome = reproduced([job(), job(seed=1)], tmp_path)
-    assert [len(outcome.left), len(outcome.done)] == [1, 1]
+    assert [len(outcome.remaining), len(outcome.done)] == [1, 1]
 
 
 def test_a_run_that_diverges_stops_nothing(tmp_path):
@@ -142,7 +142,7 @@ def test_a_run_that_diverges_stops_nothing(tmp_path):
 
 def test_every_cell_comes_once_before_a_second_seed():
     graphs = ("nell-995-h100", "nell-995-h25")
-    jobs = jobs_of(graphs, ["fivestar", "complex"], [4, 8], range(2), {"max_minutes": 3.0})
+    jobs = make_jobs(graphs, ["fivestar", "complex"], [4, 8], range(2), {"max_minutes": 3.0})
     assert len(jobs) == 16
     assert [j.settings.training.seed for j in jobs] == [0] * 8 + [1] * 8
     assert {j.settings.training.max_minutes for j in jobs} == {3.0}

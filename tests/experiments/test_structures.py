@@ -10,18 +10,20 @@ import torch
 from typer.testing import CliRunner
 
 from fivestar.cli.main import app
-from fivestar.experiments import moebius_kinds, transformations
-from fivestar.experiments.path_beside_loop import (
+from fivestar.experiments import geometry_tables
+from fivestar.experiments.results import markdown_table
+from fivestar.experiments.structures import (
     CLOSE_PATH,
     CLOSES_LOOP,
-    CONTESTANTS,
+    MODELS,
     NODES,
-    graph_with,
+    embed_in_plane,
     path_beside_loop,
-    ranks,
+    path_loop_graph,
+    rank_triples,
+    side_by_side,
+    training_mrr,
 )
-from fivestar.experiments.results import markdown_table
-from fivestar.experiments.structures import embedded, fit, side_by_side
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.training.loop import train
 
@@ -41,7 +43,7 @@ def test_the_facts():
 
 def test_without_its_closing_fact_the_loop_is_a_path_like_the_other():
     """h ↔ t, r₁ ↔ r₃, r₂ turned round: the same facts. So no model can know which one closes."""
-    graph = graph_with("held out")
+    graph = path_loop_graph("held out")
     facts = rows(with_reciprocals(graph.train, 3))
     other_relation = {0: 2, 1: 4, 2: 0, 3: 5, 4: 1, 5: 3}
 
@@ -53,16 +55,16 @@ def test_without_its_closing_fact_the_loop_is_a_path_like_the_other():
     head, relation, tail = CLOSES_LOOP
     assert (swap(head), other_relation[relation], swap(tail)) == CLOSE_PATH[1]
     # With it there is no such symmetry.
-    facts = rows(with_reciprocals(graph_with("trained").train, 3))
+    facts = rows(with_reciprocals(path_loop_graph("trained").train, 3))
     assert {(swap(h), other_relation[r], swap(t)) for h, r, t in facts} != facts
     assert rows(graph.test) == {CLOSES_LOOP}
 
 
 def test_ranks_against_a_sorted_list():
-    graph = graph_with("held out")
+    graph = path_loop_graph("held out")
     run = train(graph, {"model": {"name": "complex", "dim": 4}, "training": {"epochs": 20}})
     facts = [*rows(graph.train), CLOSES_LOOP, *CLOSE_PATH]
-    found = ranks(run, facts)
+    found = rank_triples(run, facts)
     everyone = np.arange(2 * NODES)
     known = rows(with_reciprocals(graph.train, 3))
     for (left, right), (head, relation, tail) in zip(found, facts, strict=True):
@@ -80,9 +82,9 @@ def test_ranks_against_a_sorted_list():
 def test_the_experiment():
     counted = []
     held = path_beside_loop("held out", range(2), 2, 3, lambda: counted.append(1))
-    assert len(counted) == 2 * len(CONTESTANTS)
+    assert len(counted) == 2 * len(MODELS)
     assert held.triples[-3:] == ["t10 r3 t1", "h10 r3 h1", "h10 r1 h1"]
-    assert set(held.ranks) == set(CONTESTANTS)
+    assert set(held.ranks) == set(MODELS)
     for name, found in held.ranks.items():
         assert found.shape == (2, 31, 2)
         assert found.min() >= 1
@@ -96,22 +98,22 @@ def test_the_experiment():
 
 @pytest.mark.parametrize(("heads", "tails"), [("path", "loop"), ("loop", "loop")])
 def test_one_complex_number_an_entity_is_enough(heads, tails):
-    run = embedded(heads, tails)
+    run = embed_in_plane(heads, tails)
     assert run.model.entities.shape == (12, 2)
-    assert fit(run) == 1
+    assert training_mrr(run) == 1
 
 
 def test_transformations_are_those_of_the_paper():
-    assert transformations.transformations("transe") == {"translation"}
-    assert transformations.transformations("rotate") == {"rotation"}
-    assert transformations.transformations("complex") == {"rotation", "homothety"}
-    assert transformations.transformations("quate") == {"rotation"}
-    assert transformations.transformations("fivestar") == set(transformations.TRANSFORMATIONS)
-    assert transformations.table()[-1] == ["5★E", *"★★★★★"]
+    assert geometry_tables.transformations("transe") == {"translation"}
+    assert geometry_tables.transformations("rotate") == {"rotation"}
+    assert geometry_tables.transformations("complex") == {"rotation", "homothety"}
+    assert geometry_tables.transformations("quate") == {"rotation"}
+    assert geometry_tables.transformations("fivestar") == set(geometry_tables.TRANSFORMATIONS)
+    assert geometry_tables.transformations_table()[-1] == ["5★E", *"★★★★★"]
 
 
 def test_the_kinds():
-    table = moebius_kinds.table()
+    table = geometry_tables.mobius_classes_table()
     by_kind = {row[0]: row for row in table[1:]}
     assert by_kind["parabolic"][4] == "1"
     assert {by_kind[kind][4] for kind in by_kind if kind != "parabolic"} == {"2"}

@@ -12,13 +12,21 @@ from tests.experiments.entries import entry
 from fivestar.errors import DamagedLedger, SettingsError
 from fivestar.evaluation.ranking import Ranks
 from fivestar.evaluation.report import Evaluation
-from fivestar.experiments.comparison import comparisons
-from fivestar.experiments.kept_ranks import save_ranks
 from fivestar.experiments.ledger import append
-from fivestar.experiments.recipes import recipe, recipe_file
-from fivestar.experiments.results import results_page
-from fivestar.experiments.table_formats import NO_RUN, as_json, as_latex, as_markdown, write_table
-from fivestar.experiments.tables import cell_of, filled, published_table, table_names
+from fivestar.experiments.reproduction import recipe, recipe_file
+from fivestar.experiments.results import compare_models, results_page
+from fivestar.experiments.saved_ranks import save_ranks
+from fivestar.experiments.tables import (
+    NO_RUN,
+    as_json,
+    as_latex,
+    as_markdown,
+    fill_table,
+    published_table,
+    table_cell,
+    table_names,
+    write_table,
+)
 from fivestar.graph.triples import Triples
 from fivestar.models.registry import MODELS
 
@@ -28,38 +36,38 @@ LOSES = entry(reg=0.5, valid=0.44, test=0.49)
 
 
 def test_a_cell_is_what_won_on_validation_though_its_test_is_worse():
-    cell = cell_of([LOSES, WINS], "wn18rr", "fivestar", 100)
+    cell = table_cell([LOSES, WINS], "wn18rr", "fivestar", 100)
     assert cell.entries == (WINS,)
     assert cell.test["mrr"] == 0.40
-    assert cell.tried == 2
-    assert cell.spread is None
+    assert cell.num_settings == 2
+    assert cell.std is None
 
 
 def test_validation_is_the_mean_over_seeds():
     steady = [entry(reg=0.2, seed=seed, valid=0.43, test=0.41 + seed / 50) for seed in (2, 0, 1)]
     lucky = [entry(reg=0.3, seed=0, valid=0.50), entry(reg=0.3, seed=1, valid=0.30)]
-    cell = cell_of([*lucky, *steady], "wn18rr", "fivestar", 100)
+    cell = table_cell([*lucky, *steady], "wn18rr", "fivestar", 100)
     assert [e.seed for e in cell.entries] == [0, 1, 2]
     assert cell.test["mrr"] == pytest.approx(0.43)
-    assert cell.spread["mrr"] == pytest.approx(0.02)
+    assert cell.std["mrr"] == pytest.approx(0.02)
 
 
 def test_graphs_models_and_dimensions_are_kept_apart():
     ledger = [WINS, entry(dim=500), entry(model="complex"), entry(data="fb15k-237")]
-    assert cell_of(ledger, "wn18rr", "fivestar", 500).entries[0].dim == 500
-    assert cell_of(ledger, "wn18rr", "complex", 500) is None
-    assert cell_of(ledger, "wn18", "fivestar", 100) is None
+    assert table_cell(ledger, "wn18rr", "fivestar", 500).entries[0].dim == 500
+    assert table_cell(ledger, "wn18rr", "complex", 500) is None
+    assert table_cell(ledger, "wn18", "fivestar", 100) is None
 
 
 def test_the_same_ledger_in_another_order_gives_the_same_table():
     tie = [entry(reg=reg, valid=0.4, test=reg) for reg in (0.1, 0.2, 0.3)]
     table = published_table("table-fb15k237-wn18rr")
-    assert as_json(filled(table, tie)) == as_json(filled(table, tie[::-1]))
+    assert as_json(fill_table(table, tie)) == as_json(fill_table(table, tie[::-1]))
 
 
 @pytest.mark.parametrize("name", table_names())
 def test_an_empty_ledger_gives_a_table_that_says_so(name):
-    table = filled(published_table(name), [])
+    table = fill_table(published_table(name), [])
     graphs = len(table.published.graphs)
     rows = len(table.ours)
     assert rows >= len(table.published.labels)
@@ -70,7 +78,7 @@ def test_an_empty_ledger_gives_a_table_that_says_so(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "graph", "model", "dim", "figures"),
+    ("name", "graph", "model", "dim", "metrics"),
     [
         ("table-fb15k237-wn18rr", "wn18rr", "fivestar", 500, [0.50, 0.45, 0.51, 0.59]),
         ("table-fb15k237-wn18rr", "fb15k-237", "fivestar", 100, [0.35, 0.26, 0.38, 0.53]),
@@ -80,9 +88,9 @@ def test_an_empty_ledger_gives_a_table_that_says_so(name):
         ("table-wn18-fb15k", "fb15k", "quate", None, [0.83, 0.80, 0.86, 0.90]),
     ],
 )
-def test_published_rows_are_as_printed(name, graph, model, dim, figures):
+def test_published_rows_are_as_printed(name, graph, model, dim, metrics):
     rows = [r for r in published_table(name).rows if (r.model, r.dim) == (model, dim)]
-    assert list(rows[0].figures[graph].values()) == figures
+    assert list(rows[0].metrics[graph].values()) == metrics
 
 
 @pytest.mark.parametrize("name", table_names())
@@ -112,7 +120,7 @@ def test_a_misspelled_table_is_told():
 
 def test_markdown_latex_and_json_say_the_same(tmp_path):
     seeds = [entry(seed=seed, valid=0.4, test=0.30 + seed / 100) for seed in range(3)]
-    table = filled(published_table("table-fb15k237-wn18rr"), seeds, dims=[8])
+    table = fill_table(published_table("table-fb15k237-wn18rr"), seeds, dims=[8])
     assert "| 5★E | 100 | ours | **.310 ± .010** |" in as_markdown(table)
     assert "| valid MRR .400, of 1 | seeds 0, 1, 2; epoch 20, 20, 20 |" in as_markdown(table)
     assert r"5$^\bigstar$E $d=100$ & ours" in as_latex(table)
@@ -150,23 +158,23 @@ def test_models_are_compared_by_the_ranks_that_were_kept(tmp_path):
     ledger += [
         kept(tmp_path, "fivestar", seed, np.maximum(1, hard - 1), triples) for seed in range(3)
     ]
-    (found,) = comparisons(ledger, tmp_path, "fivestar", "complex")
+    (found,) = compare_models(ledger, tmp_path, "fivestar", "complex")
     assert found.verdict == "fivestar is better"
     assert found.difference.p < 0.01
     assert found.as_row()[:2] == ["wn18rr", "100"]
-    (back,) = comparisons(ledger, tmp_path, "complex", "fivestar", ["wn18rr"])
+    (back,) = compare_models(ledger, tmp_path, "complex", "fivestar", ["wn18rr"])
     assert back.verdict == "fivestar is better"
-    assert comparisons(ledger, tmp_path, "complex", "fivestar", ["wn18"]) == []
+    assert compare_models(ledger, tmp_path, "complex", "fivestar", ["wn18"]) == []
     page = results_page(tmp_path / "ledger.jsonl")
     assert "| wn18rr | 100 | fivestar .300 (3 runs) | complex .300 (3 runs) | +0." in page
-    assert "| 1.5, 1.5, 1.5 | a machine | abc | not kept |" in page
+    assert "| 1.5, 1.5, 1.5 | a machine | abc | not saved |" in page
 
 
 def test_the_page_tells_settings_and_curve(tmp_path):
     curve = [(5, 0.7, 0.31), (10, 1.5, 0.4)]
     append(entry(reg=0.3, curve=curve), tmp_path / "ledger.jsonl")
     page = results_page(tmp_path / "ledger.jsonl")
-    assert "epsilon 1e-06, reg 0.3 | 1.5 | a machine | abc | 5: .310 10: .400 |" in page
+    assert "epsilon 1e-06, reg-weight 0.3 | 1.5 | a machine | abc | 5: .310 10: .400 |" in page
 
 
 def test_a_comparison_needs_the_same_questions_and_all_ranks(tmp_path):
@@ -175,18 +183,18 @@ def test_a_comparison_needs_the_same_questions_and_all_ranks(tmp_path):
     first = kept(tmp_path, "fivestar", 0, ranks, one)
     second = kept(tmp_path, "complex", 0, ranks, other)
     with pytest.raises(DamagedLedger, match="different test triples"):
-        comparisons([first, second], tmp_path, "fivestar", "complex")
+        compare_models([first, second], tmp_path, "fivestar", "complex")
     without = entry(model="complex", seed=1)
-    (found,) = comparisons([first, second, without], tmp_path, "fivestar", "complex")
+    (found,) = compare_models([first, second, without], tmp_path, "fivestar", "complex")
     assert found.difference is None
-    assert found.verdict == "ranks not kept"
+    assert found.verdict == "ranks not saved"
 
 
 def test_settings_whose_ranks_were_kept_are_compared_before_others(tmp_path):
     ranks, triples = np.arange(1, 21), Triples(*np.full((3, 10), 1))
     ledger = [kept(tmp_path, model, 0, ranks, triples) for model in ("fivestar", "complex")]
     better = entry(model="complex", reg=0.3, valid=0.9)
-    (found,) = comparisons([*ledger, better], tmp_path, "fivestar", "complex")
+    (found,) = compare_models([*ledger, better], tmp_path, "fivestar", "complex")
     assert found.cells[1].entries == (ledger[1],)
     assert found.difference.mrr == 0
 

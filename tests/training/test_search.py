@@ -12,9 +12,9 @@ import pytest
 from tests.graphs import people_graph
 
 import fivestar
+from fivestar.analysis.plots.search import history, importance
 from fivestar.errors import MissingExtra, Paused, SettingsError
-from fivestar.experiments.recipes import recipe
-from fivestar.experiments.search_plots import history, importance
+from fivestar.experiments.reproduction import recipe
 from fivestar.graph.writing import write_graph
 from fivestar.runs.identity import settings_hash
 from fivestar.runs.settings import make_settings, read_settings

@@ -20,20 +20,20 @@ _QUIET = 20.0
 class WatchedJobs:
     """Print a line per run and validation."""
 
-    def begins(
+    def started(
         self, job: Job, number: int, of: int
     ) -> tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]:
         """Announce a run."""
         say(f"run {number} of {of}: {job.title}")
         return epoch_lines(job.settings.training.epochs)
 
-    def ended(self, job: Job, entry: Entry) -> None:
+    def recorded(self, job: Job, entry: Entry) -> None:
         """Print the result of a run."""
         say(f"  test MRR {entry.test.mrr:.4f} (validation {entry.valid.mrr:.4f}): {job.title}")
 
-    def failed(self, job: Job, why: str) -> None:
+    def failed(self, job: Job, reason: str) -> None:
         """Print why a run failed."""
-        warn(f"{job.title}: {why}")
+        warn(f"{job.title}: {reason}")
 
 
 class WatchedTrials:

@@ -17,7 +17,7 @@ from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
 
 if TYPE_CHECKING:
-    from fivestar.experiments.path_beside_loop import Outcome
+    from fivestar.experiments.structures import PathLoopResult
     from fivestar.runs.run import Run
 
 app = typer.Typer(
@@ -57,7 +57,7 @@ def listed(context: typer.Context) -> None:
     )
     for name in _TABLES:
         found = published_table(name)
-        table.add_row(name, f"{found.title}; {found.takes}")
+        table.add_row(name, f"{found.title}; {found.duration}")
     for name, explained in FIGURES.items():
         table.add_row(name, f"{explained.removeprefix('Plot ').rstrip('.')}: trains first")
     for name, what in _SMALL.items():
@@ -126,17 +126,17 @@ app.command("record", epilog="Example: fivestar reproduce record my_run --note '
 )
 def table_transformations(*, markdown: Markdown = False) -> None:
     """Show which transformations each model can express, measured on the models."""
-    from fivestar.experiments.transformations import table  # noqa: PLC0415  (slow to import)
+    from fivestar.experiments.geometry_tables import transformations_table  # noqa: PLC0415
 
-    _print(table(), markdown=markdown)
+    _print(transformations_table(), markdown=markdown)
 
 
 @app.command("table-mobius", epilog="Example: fivestar reproduce table-mobius --markdown")
 def table_mobius(*, markdown: Markdown = False) -> None:
     """Show the classes of Möbius maps, their conditions and canonical forms."""
-    from fivestar.experiments.moebius_kinds import table  # noqa: PLC0415  (slow to import)
+    from fivestar.experiments.geometry_tables import mobius_classes_table  # noqa: PLC0415
 
-    _print(table(), markdown=markdown)
+    _print(mobius_classes_table(), markdown=markdown)
 
 
 @app.command(
@@ -157,13 +157,13 @@ def path_beside_loop(
 
     Once with the closing fact of the loop held out, once with it in train.
     """
-    from fivestar.experiments import path_beside_loop as experiment  # noqa: PLC0415  (slow)
+    from fivestar.experiments import structures as experiment  # noqa: PLC0415  (slow)
 
     if out is not None:
         from fivestar.analysis.plots.style import check_figure_path  # noqa: PLC0415
 
         check_figure_path(out)
-    total = len(experiment.CLOSINGS) * len(experiment.CONTESTANTS) * seeds
+    total = len(experiment.CLOSINGS) * len(experiment.MODELS) * seeds
     outcomes = []
     with counting_progress("training") as progress:
         done = 0
@@ -196,16 +196,16 @@ def structures(
     """Embed paths and loops side by side into the plane, with a 5★E of dimension 1."""
     from fivestar.analysis.plots.structures import structures as draw  # noqa: PLC0415  (slow)
     from fivestar.analysis.plots.style import check_figure_path, save_figure  # noqa: PLC0415
-    from fivestar.experiments.structures import SHAPES, embedded, fit  # noqa: PLC0415
+    from fivestar.experiments.structures import SHAPES, embed_in_plane, training_mrr  # noqa: PLC0415
 
     check_figure_path(out)
     runs: dict[str, Run] = {}
     with counting_progress("training") as progress:
         for heads, tails in product(SHAPES, SHAPES):
             progress(len(runs), len(SHAPES) ** 2)
-            runs[f"{heads} beside {tails}"] = embedded(heads, tails, nodes, seed)
+            runs[f"{heads} beside {tails}"] = embed_in_plane(heads, tails, nodes, seed)
     for name, run in runs.items():
-        found = fit(run)
+        found = training_mrr(run)
         screen.print(f"{name}: mean reciprocal rank of its facts {found:.3f}", markup=False)
         if found < 1:
             warn(f"{name} is not learned completely; try another --seed")
@@ -213,14 +213,14 @@ def structures(
     screen.print(f"saved {out}", markup=False, soft_wrap=True)
 
 
-def _show(outcome: Outcome) -> None:
-    from fivestar.experiments.path_beside_loop import PUBLISHED  # noqa: PLC0415  (slow to import)
+def _show(outcome: PathLoopResult) -> None:
+    from fivestar.experiments.structures import PUBLISHED_RANKS  # noqa: PLC0415  (slow)
 
     marked = outcome.triples[-3:]
     table = Table("model", "facts (MRR)", *marked, box=SIMPLE)
     for name in outcome.ranks:
         cells = [f"{left:g} / {right:g}" for left, right in outcome.median(name)[-3:]]
-        for column, (left, right) in enumerate(PUBLISHED.get(name, ())):
+        for column, (left, right) in enumerate(PUBLISHED_RANKS.get(name, ())):
             cells[column] += f" ({left} / {right})"
         table.add_row(name, f"{outcome.fit(name):.3f}", *cells)
     seeds = len(next(iter(outcome.ranks.values())))
@@ -232,10 +232,10 @@ def _show(outcome: Outcome) -> None:
     )
 
 
-def _draw_ranks(outcomes: list[Outcome], out: Path) -> None:
+def _draw_ranks(outcomes: list[PathLoopResult], out: Path) -> None:
     from fivestar.analysis.plots.structures import rank_maps  # noqa: PLC0415  (slow to import)
     from fivestar.analysis.plots.style import save_figure  # noqa: PLC0415
-    from fivestar.experiments.path_beside_loop import NODES  # noqa: PLC0415
+    from fivestar.experiments.structures import NODES  # noqa: PLC0415
 
     titles = {f"closing fact {each.closing}": each for each in outcomes}
     figure = rank_maps(

@@ -96,9 +96,13 @@ def run_table(wanted: Wanted) -> None:
     """Train what is missing, then print and save the table."""
     from fivestar.cli.long_work import WatchedJobs, say  # noqa: PLC0415
     from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415  (slow to import)
-    from fivestar.experiments.reproduction import jobs_of, reproduce  # noqa: PLC0415
-    from fivestar.experiments.table_formats import as_markdown, write_table  # noqa: PLC0415
-    from fivestar.experiments.tables import filled, published_table  # noqa: PLC0415
+    from fivestar.experiments.reproduction import make_jobs, reproduce  # noqa: PLC0415
+    from fivestar.experiments.tables import (  # noqa: PLC0415
+        as_markdown,
+        fill_table,
+        published_table,
+        write_table,
+    )
     from fivestar.graph.reading import read_graph  # noqa: PLC0415
     from fivestar.runs.settings import read_settings  # noqa: PLC0415
 
@@ -116,15 +120,15 @@ def run_table(wanted: Wanted) -> None:
         raise SettingsError(
             f"--settings for {', '.join(idle)}, which is not among the models to train"
         )
-    jobs = jobs_of(graphs, models, dims, range(wanted.seeds), training, files)
+    jobs = make_jobs(graphs, models, dims, range(wanted.seeds), training, files)
     outcome = reproduce(
         jobs, place, wanted.runs, table.name, read_graph, WatchedJobs(), wanted.minutes
     )
-    if outcome.left:
-        say(f"{len(outcome.left)} of {len(jobs)} runs left; run the same command again")
+    if outcome.remaining:
+        say(f"{len(outcome.remaining)} of {len(jobs)} runs left; run the same command again")
     if outcome.failed:
         warn(f"{len(outcome.failed)} runs diverged; their cells stay empty")
-    found = filled(table, read_ledger(place), dims)
+    found = fill_table(table, read_ledger(place), dims)
     typer.echo(as_markdown(found), nl=False)
     if wanted.out is not None:
         for path in write_table(found, wanted.out):
@@ -151,13 +155,16 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Compare two models by a paired test on the ranks recorded in the ledger."""
-    from fivestar.experiments.comparison import HEADS, comparisons  # noqa: PLC0415  (slow)
-    from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415
-    from fivestar.experiments.results import markdown_table  # noqa: PLC0415
+    from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415  (slow to import)
+    from fivestar.experiments.results import (  # noqa: PLC0415
+        COMPARISON_COLUMNS,
+        compare_models,
+        markdown_table,
+    )
 
     place = ledger_file(ledger)
     graphs = [graph] if graph else []
-    found = comparisons(read_ledger(place), place.parent, first, second, graphs)
+    found = compare_models(read_ledger(place), place.parent, first, second, graphs)
     if not found:
         raise SettingsError(
             f"{place}: no graph and dimension has a run of both {first} and {second}"
@@ -165,7 +172,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps([each.as_json() for each in found], indent=1))
         return
-    typer.echo(markdown_table([list(HEADS), *(each.as_row() for each in found)]))
+    typer.echo(markdown_table([list(COMPARISON_COLUMNS), *(each.as_row() for each in found)]))
 
 
 def results(

@@ -129,7 +129,7 @@ def search(  # noqa: PLR0913
 def _base(
     graph: str, file: Path | None, model: dict[str, Any], training: dict[str, Any]
 ) -> Settings:
-    from fivestar.experiments.recipes import recipe  # noqa: PLC0415  (slow to import)
+    from fivestar.experiments.reproduction import recipe  # noqa: PLC0415  (slow to import)
 
     changes = {
         "model": {name: value for name, value in model.items() if value is not None},
@@ -157,8 +157,8 @@ def _show(study: Search, out: Path | None) -> None:
 
 
 def _draw(study: Search, folder: Path) -> None:
+    from fivestar.analysis.plots.search import history, importance  # noqa: PLC0415
     from fivestar.analysis.plots.style import save_figure  # noqa: PLC0415  (slow to import)
-    from fivestar.experiments.search_plots import history, importance  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
     save_figure(history(study.tried()), folder / "history.png")

@@ -1,1 +1,1 @@
-"""The paper's tables and figures that need no published graph, one file each."""
+"""The tables and figures of the paper, the recipes of their runs, and the results ledger."""

@@ -1,7 +1,7 @@
-"""The paper's pictures of trained models: which runs each needs, and how it is drawn of them.
+"""The paper's figures of trained models: the runs that each needs, and how it is plotted.
 
-The settings of the runs are data, in `recipes/figures/GRAPH-MODEL.toml`. A picture looks at what a
-model has learned; none looks at test.
+The settings of the runs are data, in `recipes/figures/GRAPH-MODEL.toml`. No figure uses the test
+split.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fivestar.analysis.shapes import ShapeCriterion, clearest_examples
-from fivestar.experiments.reproduction import Job
+from fivestar.experiments.reproduction import RECIPES, Job
 from fivestar.runs.run import load_run
 from fivestar.runs.settings import read_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SETTINGS = Path(__file__).parent / "recipes" / "figures"
 _TYPES = (
     "/tv/tv_program",
     "/film/film",
@@ -32,7 +31,7 @@ _TYPES = (
 
 @dataclass(frozen=True)
 class TrainedFigure:
-    """A picture of trained models."""
+    """A figure of trained models."""
 
     title: str
     graph: str
@@ -40,8 +39,8 @@ class TrainedFigure:
     draw: Callable[[Sequence[Path]], Figure]
 
     def jobs(self, changes: dict[str, dict[str, Any]]) -> list[Job]:
-        """The runs that it needs, with some settings changed."""
-        files = (_SETTINGS / f"{self.graph}-{model}.toml" for model in self.models)
+        """Return the runs that the figure needs, with some settings changed."""
+        files = (RECIPES / "figures" / f"{self.graph}-{model}.toml" for model in self.models)
         return [Job(self.graph, read_settings(file, changes)) for file in files]
 
 
@@ -72,14 +71,14 @@ def _entities(relation: str) -> Callable[[Sequence[Path]], Figure]:
 def _epochs(folders: Sequence[Path]) -> Figure:
     from fivestar.analysis.plots.maps import epochs  # noqa: PLC0415  (needs an extra)
 
-    kept = load_run(folders[0]).settings.training.snapshot_epochs
-    return epochs({epoch: load_run(folders[0], epoch) for epoch in kept}, "_has_part")
+    snapshots = load_run(folders[0]).settings.training.snapshot_epochs
+    return epochs({epoch: load_run(folders[0], epoch) for epoch in snapshots}, "_has_part")
 
 
 def _shapes(folders: Sequence[Path]) -> Figure:
     from fivestar.analysis.plots.points import shapes  # noqa: PLC0415  (needs an extra)
 
-    # Looser than `fivestar shapes`: with its criterion no line becomes a circle.
+    # Looser than in `fivestar shapes`, by whose criterion no line becomes a circle.
     loose = ShapeCriterion(max_width=0.35, max_deviation=0.35)
     runs = map(load_run, folders)
     return shapes(clearest_examples(((run.settings.model.name, run) for run in runs), loose))
@@ -96,23 +95,25 @@ def _clusters(folders: Sequence[Path]) -> Figure:
     maps, captions = {}, {}
     for run in map(load_run, folders):
         name, typed = run.settings.model.name, typed_entities(run.graph, _TYPES)
-        found = clustering_metrics(run, typed)
+        scores = clustering_metrics(run, typed)
         maps[name] = (entity_map(run, typed), typed)
-        captions[name] = f"silhouette {found.silhouette:.3f}, purity {found.purity:.2f}"
+        captions[name] = f"silhouette {scores.silhouette:.3f}, purity {scores.purity:.2f}"
     return clusters(maps, captions)
 
 
 _ONE = ("fivestar",)
 FIGURES = {
-    "figure-grid": TrainedFigure("a grid moved by four relations of WN18", "wn18", _ONE, _grid),
+    "figure-grid": TrainedFigure(
+        "a grid transformed by four relations of WN18", "wn18", _ONE, _grid
+    ),
     "figure-flow-hypernym": TrainedFigure(
-        "the flows of hypernym and hyponym", "wn18", _ONE, _flow("_hypernym", "_hyponym")
+        "flows of hypernym and hyponym", "wn18", _ONE, _flow("_hypernym", "_hyponym")
     ),
     "figure-flow-has-part": TrainedFigure(
-        "the flows of has part and part of", "wn18", _ONE, _flow("_has_part", "_part_of")
+        "flows of has part and part of", "wn18", _ONE, _flow("_has_part", "_part_of")
     ),
     "figure-entities-hypernym": TrainedFigure(
-        "heads, moved heads and tails of hypernym", "wn18", _ONE, _entities("_hypernym")
+        "heads, transformed heads and tails of hypernym", "wn18", _ONE, _entities("_hypernym")
     ),
     "figure-entities-derivationally": TrainedFigure(
         "the same of derivationally related form",
@@ -120,15 +121,17 @@ FIGURES = {
         _ONE,
         _entities("_derivationally_related_form"),
     ),
-    "figure-epochs": TrainedFigure("a grid moved by has part, by epoch", "wn18", _ONE, _epochs),
+    "figure-epochs": TrainedFigure(
+        "a grid transformed by has part, by epoch", "wn18", _ONE, _epochs
+    ),
     "figure-shapes": TrainedFigure(
-        "lines and circles, and what relations make of them",
+        "lines and circles, and their images under relations",
         "nell-995-h100",
         ("fivestar", "complex", "rotate"),
         _shapes,
     ),
     "figure-clusters": TrainedFigure(
-        "entities of six types, placed by three models",
+        "entities of six types, embedded by three models",
         "fb15k-237",
         ("complex", "quate", "fivestar"),
         _clusters,

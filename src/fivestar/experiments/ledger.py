@@ -1,8 +1,8 @@
-"""The ledger of results: one line a run that was ranked on test, and no second look.
+"""The results ledger: one line per run that was evaluated on test, and each run only once.
 
-A JSON object a line, only ever appended to; the ranks themselves lie beside it in `ranks/`, so that
-two models can be compared question by question. `record` is the only way from a run into it: it
-ranks test once for each data set, settings and seed, and gives the old line from then on.
+One JSON object per line, append-only; the ranks are saved beside it in `ranks/`, so that models can
+be compared query by query. `record` is the only way to add a run: it evaluates on test once per
+dataset, settings and seed, and returns the recorded line from then on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fivestar.errors import DamagedLedger, OutputError, SettingsError
 from fivestar.evaluation.report import evaluate
-from fivestar.experiments.kept_ranks import save_ranks
+from fivestar.experiments.saved_ranks import save_ranks
 from fivestar.files import file_lock
 from fivestar.runs.defaults import as_saved, baseline
 from fivestar.runs.identity import HASH_DIGITS, hash_of, learned_settings, settings_hash
@@ -31,7 +31,7 @@ from fivestar.runs.run import Run
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.version import __version__
 
-FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
+METRICS = ("mrr", "hits@1", "hits@3", "hits@10")
 _IN_CHECKOUT = Path("results") / "ledger.jsonl"
 _TIES = ("mrr_optimistic", "mrr_pessimistic")
 
@@ -40,20 +40,20 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
-class Figures(_Line):
-    """Of one split: realistic ranks, heads and tails together."""
+class Metrics(_Line):
+    """The metrics of a split: realistic ranks of heads and tails together."""
 
     mrr: float = Field(ge=0, le=1)
     hits_1: float = Field(ge=0, le=1, alias="hits@1")
     hits_3: float = Field(ge=0, le=1, alias="hits@3")
     hits_10: float = Field(ge=0, le=1, alias="hits@10")
     mrr_95: tuple[float, float] | None = None
-    # If the true answer won, or lost, all its ties; the first lines were written without.
+    # Missing in the first lines.
     mrr_optimistic: float | None = None
     mrr_pessimistic: float | None = None
 
     def headline(self) -> dict[str, float]:
-        """MRR and hits, by the names that papers use."""
+        """Return MRR and hits by their usual names."""
         return {
             "mrr": self.mrr,
             "hits@1": self.hits_1,
@@ -63,7 +63,7 @@ class Figures(_Line):
 
 
 class Entry(_Line):
-    """One line: a run, and what it gave."""
+    """A line of the ledger: a run and its results."""
 
     experiment: str
     model: str
@@ -77,18 +77,18 @@ class Entry(_Line):
     machine: str
     commit: str
     date: str
-    valid: Figures
-    test: Figures
-    # What `settings` is the hash of.
+    valid: Metrics
+    test: Metrics
+    # `settings` is their hash.
     settings_values: dict[str, dict[str, Any]]
-    # Of the first lines: the hash of the whole file of settings, seed and threads included.
+    # Only in the first lines: the hash of the whole settings file, including seed and threads.
     settings_file: str | None = None
     fivestar: str | None = None
-    # The validation MRR on the way: epoch, minutes, MRR. The first lines were written without.
+    # Validation curve: epoch, minutes, MRR. Missing in the first lines.
     curve: tuple[tuple[int, float, float], ...] | None = None
-    # The file in `ranks/`, if they were kept.
+    # Name of the file in `ranks/`, if the ranks were saved.
     ranks: str | None = None
-    # Where several ways of training were tried: which one won, and what validation said of all.
+    # If several candidate settings were compared: the best one, and the validation MRR of all.
     recipe: str | None = None
     valid_mrr_of_all: dict[str, float] | None = None
     failed: dict[str, str] | None = None
@@ -102,17 +102,20 @@ class Entry(_Line):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What is ranked on test once."""
+        """Dataset, settings and seed, which are evaluated on test once."""
         return (self.data, self.settings, self.seed)
 
     def as_line(self) -> str:
-        """JSON, with its end of line."""
+        """Return the line as JSON, with its line break."""
         values = self.model_dump(by_alias=True, exclude_none=True, mode="json")
         return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def settings_of(entry: Entry) -> Settings:
-    """Return the settings that a line was trained with, every value filled in."""
+    """Return the settings of a recorded run, with all defaults filled in.
+
+    `settings_of(entry).as_toml()` is a settings file that trains the same way.
+    """
     model = {"name": entry.model, "dim": entry.dim, **entry.settings_values["model"]}
     sections = as_saved({"model": model, "training": entry.settings_values["training"]})
     training = {**baseline()["training"], **sections["training"], "seed": entry.seed}
@@ -120,23 +123,27 @@ def settings_of(entry: Entry) -> Settings:
 
 
 def read_ledger(path: Path) -> list[Entry]:
-    """All lines, in their order; none if there is no file yet."""
+    """Read and validate all lines; none if the file does not exist.
+
+    Raises:
+        DamagedLedger: A line is invalid, or repeats the dataset, settings and seed of another.
+    """
     entries = []
     seen: dict[tuple[str, str, int], int] = {}
     for number, line in enumerate(_lines(path), start=1):
         entry = _parsed(line, path, number)
         if entry.key in seen:
             raise DamagedLedger(
-                f"{path}, line {number}: ranks test again for the data, settings and seed of line "
-                f"{seen[entry.key]}; only the first look counts: remove line {number}"
+                f"{path}, line {number}: evaluates the data, settings and seed of line "
+                f"{seen[entry.key]} again; only the first result counts: remove line {number}"
             )
         seen[entry.key] = number
         entries.append(entry)
     return entries
 
 
-def recorded(path: Path, data: str, settings: Settings) -> Entry | None:
-    """The line of a run with these settings and their seed, if there is one."""
+def find_entry(path: Path, data: str, settings: Settings) -> Entry | None:
+    """Return the line of a run with these settings and their seed, if there is one."""
     key = (data, settings_hash(settings), settings.training.seed)
     return next((entry for entry in read_ledger(path) if entry.key == key), None)
 
@@ -144,39 +151,54 @@ def recorded(path: Path, data: str, settings: Settings) -> Entry | None:
 def record(
     run: Run, path: Path, experiment: str, more: Mapping[str, Any] | None = None
 ) -> tuple[Entry, bool]:
-    """The line of this run, and whether it is new: only then has test been ranked.
+    """Evaluate a run on test and add it to the ledger, unless it is recorded already.
 
-    The ledger is held from the look into it until the line is written, so that of many processes
-    one ranks. `more` are further fields of the line, as `note`.
+    The ledger is locked until the line is written, so that only one of several processes evaluates.
+
+    Args:
+        run: A run that was trained from scratch, on a graph with valid and test triples.
+        path: The ledger; created if it does not exist.
+        experiment: Name of the experiment.
+        more: Further fields of the line, as `note`.
+
+    Returns:
+        The line, and whether it is new.
+
+    Raises:
+        SettingsError: The run was warm-started, or its graph lacks valid or test triples.
     """
     if "started_from" in run.metrics:
         raise SettingsError(
-            "the ledger holds runs that began from nothing, and this one began with another run: "
-            "its settings do not say what it has learned"
+            "the ledger holds runs that were trained from scratch; this one was warm-started from "
+            "another run, so its settings do not determine what it has learned"
         )
     if not len(run.graph.valid) or not len(run.graph.test):
-        raise SettingsError(f"{run.graph.name} has no validation or no test triples to rank")
+        raise SettingsError(f"{run.graph.name} has no validation or no test triples to evaluate")
     path.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(_lock_of(path)):
-        old = recorded(path, run.graph.name, run.settings)
+        old = find_entry(path, run.graph.name, run.settings)
         if old is not None:
             return old, False
-        entry = _ranked(run, path, experiment, more or {})
+        entry = _evaluated(run, path, experiment, more or {})
         _append(entry, path)
     return entry, True
 
 
 def append(entry: Entry, path: Path) -> None:
-    """Add a line, unless there is one of the same run."""
+    """Append a line.
+
+    Raises:
+        DamagedLedger: The ledger has a line of the same dataset, settings and seed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(_lock_of(path)):
         if any(old.key == entry.key for old in read_ledger(path)):
-            raise DamagedLedger(f"{path}: has a line of this data, these settings and seed already")
+            raise DamagedLedger(f"{path}: already has a line of this data, settings and seed")
         _append(entry, path)
 
 
-def _ranked(run: Run, path: Path, experiment: str, more: Mapping[str, Any]) -> Entry:
-    found = evaluate(run.model, run.graph, run.graph.test)
+def _evaluated(run: Run, path: Path, experiment: str, more: Mapping[str, Any]) -> Entry:
+    evaluation = evaluate(run.model, run.graph, run.graph.test)
     settings, metrics = run.settings, run.metrics
     here = provenance()
     threads = settings.training.threads or torch.get_num_threads()
@@ -192,15 +214,15 @@ def _ranked(run: Run, path: Path, experiment: str, more: Mapping[str, Any]) -> E
         "minutes": round(metrics["seconds"] / 60, 2),
         **here,
         "machine": f"{here['machine']}, {threads} threads",
-        "valid": _figures(metrics["valid"]),
-        "test": _figures(found.figures()),
+        "valid": _recorded_metrics(metrics["valid"]),
+        "test": _recorded_metrics(evaluation.figures()),
         "settings_values": learned_settings(settings),
         "curve": _curve(run.history),
         "fivestar": __version__,
         **more,
     }
     entry = Entry.model_validate(line)
-    return entry.model_copy(update={"ranks": save_ranks(found, entry.key, path.parent)})
+    return entry.model_copy(update={"ranks": save_ranks(evaluation, entry.key, path.parent)})
 
 
 def _curve(history: Sequence[Mapping[str, Any]]) -> list[tuple[int, float, float]]:
@@ -211,8 +233,8 @@ def _curve(history: Sequence[Mapping[str, Any]]) -> list[tuple[int, float, float
     ]
 
 
-def _figures(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    rounded = {key: round(metrics[key], 6) for key in (*FIGURES, *_TIES)}
+def _recorded_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    rounded = {key: round(metrics[key], 6) for key in (*METRICS, *_TIES)}
     return rounded | {"mrr_95": [round(bound, 6) for bound in metrics["mrr_95"]]}
 
 
@@ -233,7 +255,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _is_unfinished(line: bytes) -> bool:
-    """Whether this last line was cut off while it was written: nobody has seen its figures."""
+    """Return whether the last line was cut off while it was written, so it was never reported."""
     if line.endswith(b"\n"):
         return False
     try:
@@ -248,8 +270,8 @@ def _parsed(line: bytes, path: Path, number: int) -> Entry:
         return _validated(line)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the line"
-        problem = f"{place}: {first['msg']}"
+        field = ".".join(map(str, first["loc"])) or "the line"
+        problem = f"{field}: {first['msg']}"
     except (ValueError, RecursionError) as error:
         problem = f"is not JSON: {error}"
     raise DamagedLedger(f"{path}, line {number}: {problem}; restore the line as it was written")
@@ -262,7 +284,7 @@ def _validated(line: bytes) -> Entry:
 
 
 def _append(entry: Entry, path: Path) -> None:
-    """The whole line at once, on the disk when this returns."""
+    """Append a whole line and sync it to disk."""
     try:
         with path.open("a+b") as file:
             size = file.tell()

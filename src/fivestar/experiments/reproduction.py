@@ -1,8 +1,12 @@
-"""Running what a table needs: resumable at any moment, and no longer than one says.
+"""Train and evaluate the runs of a table: resumable at any moment, within a time limit.
 
-A run is trained in a folder of its own, named by what it is. When it has ended it is ranked on test
-and stands in the ledger, and is never trained again. A process that is killed, or whose time is
-over, leaves the folder as it is, and the next one goes on there.
+The settings are data, in `recipes/GRAPH/MODEL.toml`, or shared by a family of graphs (nell-995-h25,
+-h50, …): the protocol of the paper, which tunes on h25 and uses the result on the other three and
+at the other dimension.
+
+Each run has its own folder, named by its settings. When it is trained it is evaluated on test and
+recorded in the ledger, and never trained again. A process that is killed or reaches its time limit
+leaves the folder as it is, and the next one resumes there.
 """
 
 from __future__ import annotations
@@ -11,67 +15,121 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
 from fivestar.errors import Diverged, NonFiniteScore, OutputError, Paused
-from fivestar.experiments.ledger import Entry, record, recorded
-from fivestar.experiments.recipes import recipe
+from fivestar.experiments.ledger import Entry, find_entry, record
 from fivestar.files import try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.runs.defaults import CURRENT
 from fivestar.runs.identity import settings_hash
 from fivestar.runs.run import MANIFEST, Run, load_run
-from fivestar.runs.settings import Settings
+from fivestar.runs.settings import Settings, make_settings, read_values
 from fivestar.training.loop import Callback, StepCallback, resume, train
 
 GraphReader = Callable[[str], KnowledgeGraph]
+RECIPES = Path(__file__).with_name("recipes")
+_PROTOCOL = RECIPES / "protocol.toml"
+_FAMILIES = ("nell-995",)
+
+
+def recipe_file(graph: str, model: str) -> Path | None:
+    """Return the recipe of a model on a graph; None if it is trained as published."""
+    folders = [graph, *(family for family in _FAMILIES if graph.startswith(f"{family}-"))]
+    files = (RECIPES / folder / f"{model}.toml" for folder in folders)
+    return next((file for file in files if file.is_file()), None)
+
+
+def recipe(
+    graph: str, model: str, changes: Mapping[str, Mapping[str, Any]], file: Path | None = None
+) -> Settings:
+    """Return the settings of a model on a graph under the protocol of the tables.
+
+    Args:
+        graph: Name of the graph.
+        model: Name of the model.
+        changes: Settings that win over the recipe, by section.
+        file: A settings file instead of the recipe.
+
+    Raises:
+        SettingsError: The file or a change is invalid.
+
+    >>> recipe("wn18rr", "fivestar", {"model": {"dim": 50}}).training.num_candidates
+    4096
+    """
+    file = file or recipe_file(graph, model)
+    protocol = _package_values(_PROTOCOL)
+    if file is None:
+        values = dict(protocol)
+    elif file.is_relative_to(RECIPES):
+        values = dict(_package_values(file))
+    else:
+        values = read_values(file)
+    version = values.pop("defaults", CURRENT)
+    merged: dict[str, Any] = {"model": {"name": model}}
+    for layer in (protocol, values, changes):
+        for section, layer_values in layer.items():
+            if not isinstance(layer_values, Mapping):
+                if layer is values:  # make_settings says what is wrong with it
+                    merged[section] = layer_values
+                continue
+            spelled = {name.replace("-", "_"): value for name, value in layer_values.items()}
+            merged[section] = {**merged.get(section, {}), **spelled}
+    return make_settings({**merged, "defaults": version}, str(file or f"{model} on {graph}"))
+
+
+@cache
+def _package_values(file: Path) -> Mapping[str, Any]:
+    return read_values(file)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run that a table needs."""
+    """A run that a table or a figure needs."""
 
     graph: str
     settings: Settings
 
     @property
     def title(self) -> str:
-        """As a person says it."""
+        """Graph, model, dimension and seed."""
         model, seed = self.settings.model, self.settings.training.seed
         return f"{self.graph} {model.name} d={model.dim} seed {seed}"
 
     def folder(self, runs: Path) -> Path:
-        """Where it is trained."""
+        """Return the folder of the run within the folder of all runs."""
         model, seed = self.settings.model, self.settings.training.seed
         name = f"{model.name}-d{model.dim}-{settings_hash(self.settings)}-seed{seed}"
         return runs / self.graph / name
 
 
 class Watcher(Protocol):
-    """What somebody who waits wants to know."""
+    """Receives the progress of the jobs."""
 
-    def begins(self, job: Job, number: int, of: int) -> tuple[Callback, StepCallback]:
-        """A run begins or goes on; what to call after each epoch and step."""
+    def started(self, job: Job, number: int, of: int) -> tuple[Callback, StepCallback]:
+        """Announce that a run starts or resumes; return its callbacks per epoch and per step."""
 
-    def ended(self, job: Job, entry: Entry) -> None:
-        """A run is in the ledger."""
+    def recorded(self, job: Job, entry: Entry) -> None:
+        """Announce that a run was recorded in the ledger."""
 
-    def failed(self, job: Job, why: str) -> None:
-        """A run has diverged."""
+    def failed(self, job: Job, reason: str) -> None:
+        """Announce that a run has diverged."""
 
 
 @dataclass
 class Outcome:
-    """What became of the jobs."""
+    """The jobs by their result."""
 
     done: list[Entry] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
-    # Begun by this process or another one, or not begun.
-    left: list[Job] = field(default_factory=list)
+    # Unfinished, in progress in another process, or not started.
+    remaining: list[Job] = field(default_factory=list)
 
 
-def jobs_of(
+def make_jobs(
     graphs: Sequence[str],
     models: Sequence[str],
     dims: Sequence[int],
@@ -79,10 +137,15 @@ def jobs_of(
     training: Mapping[str, Any] | None = None,
     files: Mapping[str, Path] | None = None,
 ) -> list[Job]:
-    """All runs of a table, those first that fill it soonest: every cell once before a second seed.
+    """Return all runs of a table, in an order that fills every cell before a second seed.
 
-    `training` changes settings of all of them; `files` are settings for some models, instead of
-    the recipes.
+    Args:
+        graphs: Names of graphs.
+        models: Names of models.
+        dims: Dimensions.
+        seeds: Random seeds.
+        training: Training settings that win over all recipes.
+        files: Settings files of some models, instead of their recipes.
     """
     jobs = []
     for seed, dim, model, graph in product(seeds, dims, models, graphs):
@@ -101,34 +164,44 @@ def reproduce(
     watcher: Watcher,
     minutes: float = 0,
 ) -> Outcome:
-    """Train and rank what is not in the ledger yet, for at most so many minutes if not 0."""
-    ends = time.monotonic() + 60 * minutes if minutes else None
+    """Train and evaluate the jobs that are not in the ledger yet.
+
+    Args:
+        jobs: The runs.
+        ledger: The ledger.
+        runs: The folder of the runs; unfinished ones are resumed.
+        experiment: Name of the experiment in the ledger.
+        read: Loads a graph by name.
+        watcher: Receives the progress.
+        minutes: Time limit (0: none).
+    """
+    deadline = time.monotonic() + 60 * minutes if minutes else None
     outcome = Outcome()
     for number, open_job in enumerate(jobs, start=1):
         job = _concrete(open_job, read)
-        entry = recorded(ledger, job.graph, job.settings)
+        entry = find_entry(ledger, job.graph, job.settings)
         if entry is not None:
             outcome.done.append(entry)
             continue
-        if ends is not None and time.monotonic() >= ends:
-            outcome.left.append(job)
+        if deadline is not None and time.monotonic() >= deadline:
+            outcome.remaining.append(job)
             continue
-        with _alone_in(job.folder(runs)) as mine:
-            if not mine:
-                outcome.left.append(job)
+        with _lock(job.folder(runs)) as acquired:
+            if not acquired:
+                outcome.remaining.append(job)
                 continue
-            on_epoch, on_step = watcher.begins(job, number, len(jobs))
+            on_epoch, on_step = watcher.started(job, number, len(jobs))
             try:
-                run = _trained(job, runs, read, on_epoch, _until(ends, on_step))
+                run = _train(job, runs, read, on_epoch, _until(deadline, on_step))
                 entry, _ = record(run, ledger, experiment)
             except Paused:
-                outcome.left.append(job)
+                outcome.remaining.append(job)
                 continue
             except (Diverged, NonFiniteScore) as error:
                 watcher.failed(job, str(error))
                 outcome.failed.append(job)
                 continue
-        watcher.ended(job, entry)
+        watcher.recorded(job, entry)
         outcome.done.append(entry)
     return outcome
 
@@ -136,22 +209,26 @@ def reproduce(
 def train_all(
     jobs: Sequence[Job], runs: Path, read: GraphReader, watcher: Watcher, minutes: float = 0
 ) -> list[Path] | None:
-    """The folders of the jobs, all trained; none if the time was over first.
+    """Train all jobs without evaluating on test.
 
-    Nothing is ranked on test.
+    Returns:
+        The folders of the runs; None if the time limit was reached first.
+
+    Raises:
+        OutputError: Another process trains one of the jobs.
     """
-    ends = time.monotonic() + 60 * minutes if minutes else None
+    deadline = time.monotonic() + 60 * minutes if minutes else None
     jobs = [_concrete(job, read) for job in jobs]
     for number, job in enumerate(jobs, start=1):
         folder = job.folder(runs)
-        with _alone_in(folder) as mine:
-            if not mine:
+        with _lock(folder) as acquired:
+            if not acquired:
                 raise OutputError(f"{folder}: another process trains here; wait until it has ended")
             if (folder / MANIFEST).is_file():
                 continue
-            on_epoch, on_step = watcher.begins(job, number, len(jobs))
+            on_epoch, on_step = watcher.started(job, number, len(jobs))
             try:
-                _trained(job, runs, read, on_epoch, _until(ends, on_step))
+                _train(job, runs, read, on_epoch, _until(deadline, on_step))
             except Paused:
                 return None
     return [job.folder(runs) for job in jobs]
@@ -164,15 +241,16 @@ def _concrete(job: Job, read: GraphReader) -> Job:
     return Job(job.graph, job.settings.for_graph(read(job.graph)))
 
 
-def _alone_in(folder: Path) -> AbstractContextManager[bool]:
-    """Held while a run is trained, so that two processes share the work and not a folder."""
+def _lock(folder: Path) -> AbstractContextManager[bool]:
+    """Lock the folder of a run, so that several processes can share the jobs."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     return try_file_lock(folder.with_name(f".{folder.name}.lock"))
 
 
-def _trained(
+def _train(
     job: Job, runs: Path, read: GraphReader, on_epoch: Callback, on_step: StepCallback
 ) -> Run:
+    """Load the run if it is complete, else resume or start its training."""
     folder = job.folder(runs)
     if (folder / MANIFEST).is_file():
         return load_run(folder)
@@ -181,12 +259,12 @@ def _trained(
     return train(read(job.graph), job.settings, folder, on_epoch, on_step)
 
 
-def _until(ends: float | None, on_step: StepCallback) -> StepCallback:
-    """The same, but it pauses the training when the time is over."""
+def _until(deadline: float | None, on_step: StepCallback) -> StepCallback:
+    """Return a step callback that also pauses the training at the deadline."""
 
     def step(epochs: float) -> None:
         on_step(epochs)
-        if ends is not None and time.monotonic() >= ends:
-            raise Paused("the time is over")
+        if deadline is not None and time.monotonic() >= deadline:
+            raise Paused("the time limit is reached")
 
     return step

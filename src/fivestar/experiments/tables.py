@@ -1,34 +1,39 @@
-"""The paper's tables of results: the published rows, and ours from the ledger beside them.
+"""The paper's tables of results: published rows, our rows from the ledger, and their formats.
 
-A cell of ours is the settings that won on validation, whatever the test says; where there is no
-run, the cell says so.
+Our cell holds the settings with the best validation MRR, whatever the test says; without a run it
+says so. The published rows are data, in `paper_tables/NAME.toml`.
 """
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from fivestar.errors import SettingsError
-from fivestar.experiments.ledger import FIGURES, Entry
+from fivestar.experiments.ledger import METRICS, Entry
+from fivestar.files import write_atomic
 from fivestar.spelling import closest_names
 
-_FOLDER = Path(__file__).with_name("published")
-Printed = dict[str, float | None]
+NO_RUN = "no run yet"
+_FOLDER = Path(__file__).with_name("paper_tables")
+_COLUMNS = ("MRR", "H@1", "H@3", "H@10")
+PublishedMetrics = dict[str, float | None]
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A row as printed; `dim` where the paper tells it. Figures by graph and name."""
+    """A row as printed: metrics by graph, and the dimension where the paper gives it."""
 
     model: str
     label: str
     dim: int | None
-    figures: dict[str, Printed]
+    metrics: dict[str, PublishedMetrics]
 
 
 @dataclass(frozen=True)
@@ -38,52 +43,52 @@ class PublishedTable:
     name: str
     title: str
     source: str
-    takes: str
+    duration: str
     graphs: tuple[str, ...]
     dims: tuple[int, ...]
     rows: tuple[PublishedRow, ...]
 
     @property
     def labels(self) -> dict[str, str]:
-        """Its models with the names that the paper gives them; 5★E first, the subject of it."""
+        """The label of each model in the paper; 5★E, its subject, comes first."""
         labels = {row.model: row.label for row in self.rows}
         return {"fivestar": labels.pop("fivestar"), **labels}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one model gave on one graph: the runs of the settings that won, a seed each."""
+    """The results of a model on a graph: the runs of the best settings, one per seed."""
 
     entries: tuple[Entry, ...]
-    # How many settings were ranked on test, so that a reader can judge how much was chosen from.
-    tried: int
+    # The number of settings that were evaluated on test, so that readers can judge the selection.
+    num_settings: int
 
     @property
     def test(self) -> dict[str, float]:
-        """Means over the seeds."""
+        """Mean test metrics over the seeds."""
         return self._mean("test")
 
     @property
     def valid(self) -> dict[str, float]:
-        """Means over the seeds."""
+        """Mean validation metrics over the seeds."""
         return self._mean("valid")
 
     @property
-    def spread(self) -> dict[str, float] | None:
-        """Standard deviations of the test figures over the seeds, if there are two or more."""
-        found = [entry.test.headline() for entry in self.entries]
-        if len(found) < 2:
+    def std(self) -> dict[str, float] | None:
+        """Standard deviations of the test metrics over the seeds, if there are two or more."""
+        runs = [entry.test.headline() for entry in self.entries]
+        if len(runs) < 2:
             return None
-        return {name: stdev(figures[name] for figures in found) for name in FIGURES}
+        return {name: stdev(run[name] for run in runs) for name in METRICS}
 
     def _mean(self, split: str) -> dict[str, float]:
-        found = [getattr(entry, split).headline() for entry in self.entries]
-        return {name: fmean(figures[name] for figures in found) for name in FIGURES}
+        runs = [getattr(entry, split).headline() for entry in self.entries]
+        return {name: fmean(run[name] for run in runs) for name in METRICS}
 
 
 @dataclass(frozen=True)
 class OurRow:
-    """A model at a dimension; no cell where there is no run yet."""
+    """Our results of a model at a dimension; a cell is None if there is no run yet."""
 
     model: str
     label: str
@@ -100,12 +105,19 @@ class FilledTable:
 
 
 def table_names() -> list[str]:
-    """All tables, by the name of their command."""
+    """Return the names of all tables, which are those of their commands."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
 def published_table(name: str) -> PublishedTable:
-    """A table as the paper prints it."""
+    """Return a table as the paper prints it.
+
+    Raises:
+        SettingsError: There is no such table.
+
+    >>> published_table("table-nell").graphs[0]
+    'nell-995-h100'
+    """
     if name not in table_names():
         near = closest_names(name, table_names())
         known = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(table_names())}"
@@ -114,56 +126,207 @@ def published_table(name: str) -> PublishedTable:
     graphs = tuple(values["graphs"])
     rows = []
     for row in values["rows"]:
-        figures = {
+        metrics = {
             graph: {
                 key: None if printed == "-" else float(printed)
-                for key, printed in zip(FIGURES, row[graph], strict=True)
+                for key, printed in zip(METRICS, row[graph], strict=True)
             }
             for graph in graphs
         }
-        rows.append(PublishedRow(row["model"], row["label"], row.get("dim"), figures))
+        rows.append(PublishedRow(row["model"], row["label"], row.get("dim"), metrics))
     return PublishedTable(
         name=name,
         title=values["title"],
         source=values["source"],
-        takes=values["takes"],
+        duration=values["duration"],
         graphs=graphs,
         dims=tuple(values["dims"]),
         rows=tuple(rows),
     )
 
 
-def winner(entries: Iterable[Entry]) -> Cell | None:
-    """Of runs on one graph, the settings with the best validation MRR, the mean of their seeds."""
+def best_on_validation(entries: Iterable[Entry]) -> Cell | None:
+    """Return the settings with the best validation MRR, averaged over their seeds.
+
+    Args:
+        entries: Runs of one model on one graph.
+    """
     by_settings: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_settings[entry.settings].append(entry)
     if not by_settings:
         return None
-    # The hash only decides between equals, so that the same ledger gives the same table.
+    # The hash breaks ties, so that the same ledger always gives the same table.
     best = max(by_settings, key=lambda it: (fmean(e.valid.mrr for e in by_settings[it]), it))
     runs = sorted(by_settings[best], key=lambda entry: entry.seed)
     return Cell(tuple(runs), len(by_settings))
 
 
-def cell_of(ledger: Sequence[Entry], data: str, model: str, dim: int) -> Cell | None:
-    """The cell of a model at a dimension on a graph."""
-    return winner(e for e in ledger if (e.data, e.model, e.dim) == (data, model, dim))
+def table_cell(ledger: Sequence[Entry], data: str, model: str, dim: int) -> Cell | None:
+    """Return the cell of a model at a dimension on a graph."""
+    return best_on_validation(e for e in ledger if (e.data, e.model, e.dim) == (data, model, dim))
 
 
-def filled(
+def fill_table(
     table: PublishedTable, ledger: Sequence[Entry], dims: Sequence[int] | None = None
 ) -> FilledTable:
-    """The table with our rows: those the paper has, and those of which there is a run.
+    """Return the table with our rows: those of the paper, and those that have a run.
 
-    The paper has 5★E at every dimension of the table, and the others at some; they stand here at
-    the smallest. `dims` are further ones to show, run or not.
+    5★E is shown at every dimension of the table, the other models at the smallest.
+
+    Args:
+        table: The table of the paper.
+        ledger: The lines of the ledger.
+        dims: Further dimensions to show, even without a run.
     """
     rows = []
     for model, label in table.labels.items():
-        wanted = set(table.dims if model == "fivestar" else (min(table.dims),)) | set(dims or ())
+        shown = set(table.dims if model == "fivestar" else (min(table.dims),)) | set(dims or ())
         run = {e.dim for e in ledger if e.model == model and e.data in table.graphs}
-        for dim in sorted(wanted | run):
-            cells = {graph: cell_of(ledger, graph, model, dim) for graph in table.graphs}
+        for dim in sorted(shown | run):
+            cells = {graph: table_cell(ledger, graph, model, dim) for graph in table.graphs}
             rows.append(OurRow(model, label, dim, cells))
     return FilledTable(table, tuple(rows))
+
+
+def write_table(table: FilledTable, folder: Path) -> list[Path]:
+    """Write NAME.md, NAME.tex and NAME.json, and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    texts = {".md": as_markdown(table), ".tex": as_latex(table), ".json": as_json(table)}
+    for suffix, text in texts.items():
+        path = folder / f"{table.published.name}{suffix}"
+        write_atomic(path, text.encode())
+        written.append(path)
+    return written
+
+
+def as_markdown(table: FilledTable) -> str:
+    """Return the table as Markdown, one section per graph, our rows below the published ones."""
+    parts = []
+    for graph in table.published.graphs:
+        lines = [
+            f"### {graph}",
+            "",
+            f"| model | d | | {' | '.join(_COLUMNS)} | selected by | runs |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        for model in table.published.labels:
+            for row in (row for row in table.published.rows if row.model == model):
+                cells = " | ".join(_published_cells(row.metrics[graph]))
+                lines.append(f"| {row.label} | {row.dim or ''} | published | {cells} | | |")
+            lines += [_our_line(row, graph) for row in table.ours if row.model == model]
+        parts.append("\n".join(lines))
+    parts.append(f"Published: {table.published.source}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _our_line(row: OurRow, graph: str) -> str:
+    cell = row.cells[graph]
+    if cell is None:
+        return f"| {row.label} | {row.dim} | ours | {NO_RUN} | | | | | |"
+    selected = f"valid MRR {format_metric(cell.valid['mrr'])}, of {cell.num_settings}"
+    metrics = " | ".join(f"**{text}**" if text else "" for text in _our_cells(cell, " ± "))
+    return f"| {row.label} | {row.dim} | ours | {metrics} | {selected} | {_runs(cell)} |"
+
+
+def _runs(cell: Cell) -> str:
+    seeds = ", ".join(str(entry.seed) for entry in cell.entries)
+    epochs = ", ".join(str(entry.best_epoch) for entry in cell.entries)
+    word = "seed" if len(cell.entries) == 1 else "seeds"
+    return f"{word} {seeds}; epoch {epochs}"
+
+
+def as_latex(table: FilledTable) -> str:
+    """Return the table as a LaTeX `tabular` for booktabs, all graphs side by side."""
+    graphs = table.published.graphs
+    columns = "ll" + "rrrr" * len(graphs)
+    titles = " & ".join(rf"\multicolumn{{4}}{{c}}{{{_tex(graph)}}}" for graph in graphs)
+    lines = [
+        f"% {table.published.title}; from the results ledger, by fivestar reproduce",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        rf"Model & & {titles} \\",
+        " & & " + " & ".join(_COLUMNS * len(graphs)) + r" \\",
+        r"\midrule",
+    ]
+    for model in table.published.labels:
+        for row in (row for row in table.published.rows if row.model == model):
+            dim = f" $d={row.dim}$" if row.dim else ""
+            cells = [text for graph in graphs for text in _published_cells(row.metrics[graph])]
+            lines.append(_tex_row(row.label + dim, "published", cells))
+        for ours in (row for row in table.ours if row.model == model):
+            cells = []
+            for graph in graphs:
+                cell = ours.cells[graph]
+                none = rf"\multicolumn{{4}}{{c}}{{{NO_RUN}}}"
+                cells += [none] if cell is None else _our_cells(cell, r"\,$\pm$\,")
+            lines.append(_tex_row(f"{ours.label} $d={ours.dim}$", "ours", cells))
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def as_json(table: FilledTable) -> str:
+    """Return the table as JSON, unrounded, with the ledger lines of each cell."""
+    published = table.published
+    rows: list[dict[str, Any]] = [
+        {"model": row.model, "dim": row.dim, "by": "published", "test": row.metrics}
+        for row in published.rows
+    ]
+    rows += [
+        {
+            "model": row.model,
+            "dim": row.dim,
+            "by": "ours",
+            "cells": {graph: _cell_json(cell) for graph, cell in row.cells.items()},
+        }
+        for row in table.ours
+    ]
+    whole = {"table": published.name, "title": published.title, "source": published.source}
+    whole_json = whole | {"graphs": list(published.graphs), "rows": rows}
+    return json.dumps(whole_json, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell_json(cell: Cell | None) -> dict[str, Any] | None:
+    if cell is None:
+        return None
+    return {
+        "settings": cell.entries[0].settings,
+        "settings_ranked_on_test": cell.num_settings,
+        "valid": cell.valid,
+        "test": cell.test,
+        "test_standard_deviation": cell.std,
+        "runs": [json.loads(entry.as_line()) for entry in cell.entries],
+    }
+
+
+def _published_cells(metrics: PublishedMetrics) -> list[str]:
+    """Return two digits, as the paper prints them."""
+    return [
+        "–" if value is None else f"{value:.2f}".removeprefix("0") for value in metrics.values()
+    ]
+
+
+def _our_cells(cell: Cell, plus_minus: str) -> list[str]:
+    test, std = cell.test, cell.std
+    if std is None:
+        return [format_metric(test[name]) for name in METRICS]
+    return [
+        f"{format_metric(test[name])}{plus_minus}{format_metric(std[name])}" for name in METRICS
+    ]
+
+
+def format_metric(value: float) -> str:
+    """Return a metric with three digits and without its leading zero.
+
+    >>> format_metric(0.3765), format_metric(1.0)
+    ('.377', '1.000')
+    """
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _tex_row(label: str, by: str, cells: list[str]) -> str:
+    return " & ".join([_tex(label), by, *cells]) + r" \\"
+
+
+def _tex(text: str) -> str:
+    return text.replace("★", r"$^\bigstar$").replace("–", "--")

@@ -1,4 +1,4 @@
-"""Pictures of a search: what each trial gave, and which settings mattered."""
+"""Plots of a hyperparameter search: its trials, and the importance of the settings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 @styled
 def history(tried: Sequence[Tried]) -> Figure:
-    """The validation MRR of each trial, and the best so far."""
+    """Plot the validation MRR of each trial, and the best so far."""
     figure, axes = panels(1, 1, width=5, height=3)
     (ax,) = axes.flat
-    for place, state in enumerate(("complete", "pruned")):
-        some = [(t.number, t.mrr) for t in tried if t.state == state and t.mrr is not None]
-        if some:
-            colour = GRAY if state == "pruned" else COLORS[0]
-            ax.scatter(*zip(*some, strict=True), s=18, c=colour, marker=MARKERS[place], label=state)
+    for index, state in enumerate(("complete", "pruned")):
+        points = [(t.number, t.mrr) for t in tried if t.state == state and t.mrr is not None]
+        if points:
+            color = GRAY if state == "pruned" else COLORS[0]
+            ax.scatter(
+                *zip(*points, strict=True), s=18, c=color, marker=MARKERS[index], label=state
+            )
     complete = [(t.number, t.mrr) for t in tried if t.state == "complete" and t.mrr is not None]
     if complete:
         numbers, values = zip(*complete, strict=True)
@@ -41,11 +43,11 @@ def history(tried: Sequence[Tried]) -> Figure:
 
 @styled
 def importance(shares: dict[str, float]) -> Figure:
-    """How much of the difference between trials each setting explains."""
+    """Plot the share of the variation between trials that each setting explains."""
     figure, axes = panels(1, 1, width=5, height=0.5 + 0.35 * len(shares))
     (ax,) = axes.flat
     names = sorted(shares, key=lambda name: shares[name])
     ax.barh(names, [shares[name] for name in names], color=COLORS[0], height=0.6)
-    ax.set_xlabel("share of the differences in validation MRR")
+    ax.set_xlabel("share of the variation in validation MRR")
     ax.set_xlim(0, 1)
     return figure
