@@ -13,7 +13,7 @@ from fivestar.analysis.relations import relation_geometry
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
 from fivestar.runs.settings import make_settings
-from fivestar.training.loop import train
+from fivestar.training.train import train
 
 DIM = 4
 MAPS = {

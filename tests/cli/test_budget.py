@@ -14,7 +14,7 @@ import fivestar
 from fivestar.cli.budget import count_from
 from fivestar.cli.main import app
 from fivestar.graph.writing import write_graph
-from fivestar.training import budget_phases
+from fivestar.training.search import budget_phases
 
 QUICK = ["--dim", 4, "--epochs", 18, "--batch-size", 40, "--evaluate-every", 2, "--threads", 1]
 

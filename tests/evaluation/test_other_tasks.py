@@ -21,8 +21,8 @@ from fivestar.evaluation.classification import (
     false_triples,
 )
 from fivestar.evaluation.relation_ranking import rank_relations
-from fivestar.evaluation.triple_scores import triple_scores
 from fivestar.graph.triples import Triples
+from fivestar.models.scoring import triple_scores
 
 JUDGED = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=12).filter(
     lambda rows: len({truth for _, truth in rows}) == 2

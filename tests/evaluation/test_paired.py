@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fivestar.evaluation.paired import mrr_difference
+from fivestar.evaluation.metrics import mrr_difference
 
 
 def runs(seeds, triples=400, better=0.0, seed=0):

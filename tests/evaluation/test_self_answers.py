@@ -15,7 +15,7 @@ from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.models.registry import make_model
-from fivestar.training.loop import train
+from fivestar.training.train import train
 
 ENTITIES, RELATIONS = 6, 2
 ENTITY, RELATION = st.integers(0, ENTITIES - 1), st.integers(0, RELATIONS - 1)

@@ -25,7 +25,7 @@ from fivestar.models.registry import MODELS
 from fivestar.runs.identity import NOT_LEARNED, settings_hash
 from fivestar.runs.run import Run
 from fivestar.runs.settings import ModelSettings, TrainingSettings, make_settings
-from fivestar.training.loop import train
+from fivestar.training.train import train
 
 COMMITTED = Path(__file__).parents[2] / "results" / "ledger.jsonl"
 QUICK = {"model": {"dim": 4}, "training": {"epochs": 2, "evaluate_every": 1, "threads": 1}}

@@ -25,7 +25,7 @@ from fivestar.experiments.structures import (
     training_mrr,
 )
 from fivestar.graph.known_answers import with_reciprocals
-from fivestar.training.loop import train
+from fivestar.training.train import train
 
 
 def rows(triples):

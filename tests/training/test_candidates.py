@@ -21,9 +21,9 @@ from fivestar.training.candidates import (
     sample_candidates,
 )
 from fivestar.training.objectives import OBJECTIVES, Workspace, score_candidates
+from fivestar.training.optimizers import Updates
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.step import CandidateStep, Loss
-from fivestar.training.updates import Updates
 
 
 @given(st.lists(st.integers(0, 19), min_size=1), st.integers(1, 30))

@@ -22,8 +22,8 @@ from fivestar.errors import (
 from fivestar.evaluation.report import evaluate
 from fivestar.models.registry import MODELS
 from fivestar.runs.settings import make_settings
-from fivestar.training.budget import make_budget
 from fivestar.training.loop import Trainer
+from fivestar.training.resources import make_budget
 from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
@@ -442,14 +442,14 @@ def test_tensorboard_gets_the_history(graph, tmp_path):
 
 
 def test_a_precision_that_the_device_lacks_is_refused(graph, monkeypatch):
-    monkeypatch.setattr("fivestar.training.precision._has_bf16", lambda _: False)
+    monkeypatch.setattr("fivestar.training.resources._has_bf16", lambda _: False)
     assert "no bfloat16 products; use precision float32" in _refusal(graph, small(precision="bf16"))
     if not torch.cuda.is_available():
         assert "no TF32" in _refusal(graph, small(precision="tf32"))
 
 
 def test_rounded_products_train_almost_as_well(graph, monkeypatch):
-    monkeypatch.setattr("fivestar.training.precision._has_bf16", lambda _: True)
+    monkeypatch.setattr("fivestar.training.resources._has_bf16", lambda _: True)
     plain, rounded = (
         fivestar.train(graph, small(epochs=20, precision=precision))
         for precision in ("float32", "bf16")

@@ -18,12 +18,19 @@ from fivestar.experiments.reproduction import recipe
 from fivestar.graph.writing import write_graph
 from fivestar.runs.identity import settings_hash
 from fivestar.runs.settings import make_settings, read_settings
-from fivestar.training import loop, validation
-from fivestar.training import search as searching
-from fivestar.training.arms import space_around, starting_points
-from fivestar.training.search import Search
-from fivestar.training.space import Range, Space, read_space, with_point
-from fivestar.training.trials import Plan
+from fivestar.training import validation
+from fivestar.training.search import study
+from fivestar.training.search.space import (
+    Range,
+    Space,
+    read_space,
+    space_around,
+    starting_points,
+    with_point,
+)
+from fivestar.training.search.study import Search
+from fivestar.training.search.trials import Plan
+from fivestar.training.train import train
 
 QUICK = {"epochs": 3, "evaluate_every": 1, "batch_size": 20, "threads": 1}
 SPACE = Space("made up", {"training.lr": (0.03, 0.1, 0.3), "training.reg_weight": (0.01, 0.1)})
@@ -70,7 +77,7 @@ def test_a_search_is_resumed_and_its_best_settings_are_a_file(tmp_path):
     assert read_settings(out) == settings
     assert settings.training.lr == best.point["training.lr"]
     assert settings.training.max_minutes == 0
-    run = loop.train(people_graph(), read_settings(out))
+    run = train(people_graph(), read_settings(out))
     assert run.metrics["valid"]["mrr"] == best.mrr
     Search(plan(trials=4), study).run(watcher, out)
     assert len(watcher.begun) == 2, "there are enough"
@@ -118,7 +125,7 @@ def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(tmp_path):
 
 
 def test_a_trial_below_the_median_is_pruned(tmp_path, monkeypatch):
-    monkeypatch.setattr(searching, "_UNPRUNED", 1)
+    monkeypatch.setattr(study, "_UNPRUNED", 1)
     space = Space("made up", {"training.lr": (0.3, 1e-9)})
     # A seed whose order of the grid has the good point first.
     for seed in range(10):
@@ -148,7 +155,7 @@ def test_halving_trains_on_with_the_best_third(tmp_path):
     assert [t.state for t in search.tried()] == ["complete", "pruned", "pruned", "pruned"]
     assert [rung["epochs"] for rung in first.rungs] == [2, 6, 18]
     assert [rung["epochs"] for t in others for rung in t.rungs] == [2, 2, 2]
-    run = loop.train(people_graph(), with_point(halving.base, starts[0]))
+    run = train(people_graph(), with_point(halving.base, starts[0]))
     assert first.mrr == run.metrics["valid"]["mrr"]
     assert first.rungs[1]["valid_mrr"] == run.history[5]["valid_mrr"]
     with pytest.raises(SettingsError, match="another rungs"):
@@ -190,7 +197,7 @@ def test_a_trial_that_is_cut_off_is_tried_again(tmp_path):
 
 def test_the_time_ends_within_a_trial(tmp_path, monkeypatch):
     clock = iter(range(10_000))
-    monkeypatch.setattr("fivestar.training.search.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fivestar.training.search.study.time.monotonic", lambda: next(clock))
     search = Search(plan(trials=9, minutes=0.1), tmp_path / "study")
     watcher = Watcher()
     search.run(watcher)

@@ -16,10 +16,10 @@ from tests.graphs import people_graph
 import fivestar
 from fivestar.errors import Diverged, MissingExtra, OutputError, Paused, SettingsError
 from fivestar.runs.units import parse_duration
-from fivestar.training import budget_phases, time_budget
-from fivestar.training.budget_state import Clock, load_state
 from fivestar.training.loop import Trainer
-from fivestar.training.speed import Speed, epochs_within, schedule
+from fivestar.training.search import budget_phases, time_budget
+from fivestar.training.search.budget_state import Clock, load_state
+from fivestar.training.search.schedule import Speed, epochs_within, schedule
 
 # Small enough that all trials are over long before the budget is.
 QUICK = {
@@ -332,7 +332,7 @@ def test_the_clock_counts_all_processes(tmp_path):
 KILLED = """
 import json, os, signal, sys
 from tests.graphs import people_graph
-from fivestar.training import budget_phases, time_budget
+from fivestar.training.search import budget_phases, time_budget
 
 budget_phases._MOST_TRIALS = 4
 point = sys.argv[1]

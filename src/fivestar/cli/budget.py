@@ -18,8 +18,8 @@ from fivestar.errors import SettingsError
 if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
     from fivestar.runs.run import Run
-    from fivestar.training.budget_state import Clock, Finalist
-    from fivestar.training.trials import Tried
+    from fivestar.training.search.budget_state import Clock, Finalist
+    from fivestar.training.search.trials import Tried
 
     Callbacks = tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]
 
@@ -95,7 +95,7 @@ def train_in_budget(
     tensorboard: bool,
 ) -> dict[str, Any]:
     """Run `fivestar train --budget` and return the metrics; the time counts from `began`."""
-    from fivestar.training.time_budget import train_within  # noqa: PLC0415  (slow to import)
+    from fivestar.training.search.time_budget import train_within  # noqa: PLC0415  (slow to import)
 
     write = _history(to, wanted=tensorboard)
     with _display() as display:
@@ -110,7 +110,7 @@ def train_in_budget(
 
 def resume_budget(folder: Path, began: float, *, tensorboard: bool) -> dict[str, Any] | None:
     """Continue a run within its budget and return the metrics; None if it has no budget."""
-    from fivestar.training.time_budget import (  # noqa: PLC0415  (slow to import)
+    from fivestar.training.search.time_budget import (  # noqa: PLC0415  (slow to import)
         has_budget,
         resume_within,
     )

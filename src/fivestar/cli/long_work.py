@@ -11,7 +11,7 @@ from fivestar.cli.terminal import err, warn
 if TYPE_CHECKING:
     from fivestar.experiments.ledger import Entry
     from fivestar.experiments.reproduction import Job
-    from fivestar.training.trials import Tried
+    from fivestar.training.search.trials import Tried
 
 # Seconds between progress lines.
 _QUIET = 20.0

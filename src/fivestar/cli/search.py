@@ -16,7 +16,7 @@ from fivestar.cli.terminal import warn
 
 if TYPE_CHECKING:
     from fivestar.runs.settings import Settings
-    from fivestar.training.search import Search
+    from fivestar.training.search.study import Search
 
 EXAMPLE = "Example: fivestar search nell-995-h25 --dim 100 --trials 12 --minutes 60 --out best.toml"
 
@@ -96,9 +96,9 @@ def search(  # noqa: PLR0913
     """Search hyperparameters by validation MRR; resume a study or join a running one."""
     from fivestar.cli.long_work import WatchedTrials  # noqa: PLC0415
     from fivestar.graph.reading import read_graph  # noqa: PLC0415
-    from fivestar.training.search import Search  # noqa: PLC0415  (slow to import)
-    from fivestar.training.space import read_space  # noqa: PLC0415
-    from fivestar.training.trials import Plan  # noqa: PLC0415
+    from fivestar.training.search.space import read_space  # noqa: PLC0415
+    from fivestar.training.search.study import Search  # noqa: PLC0415  (slow to import)
+    from fivestar.training.search.trials import Plan  # noqa: PLC0415
 
     training = {"epochs": epochs, "evaluate_every": evaluate_every, "seed": seed}
     read = read_graph(graph)

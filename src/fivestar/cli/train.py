@@ -154,11 +154,11 @@ def _train(  # noqa: PLR0913
         metrics = train_in_budget(graph, values, to, limit, began, tensorboard=tensorboard)
         _report(metrics, to)
         return
-    from fivestar.training import loop  # noqa: PLC0415  (slow to import)
+    from fivestar.training import train as training  # noqa: PLC0415  (slow to import)
 
     with training_display(settings.training.epochs, to if tensorboard else None) as shown:
         on_epoch, on_step, on_stage = shown.on_epoch, shown.on_step, shown.on_stage
-        run = loop.train(graph, settings, to, on_epoch, on_step, begin_from, on_stage)
+        run = training.train(graph, settings, to, on_epoch, on_step, begin_from, on_stage)
     _report(run.metrics, to)
 
 
@@ -179,7 +179,7 @@ def _with_validation(
     graph: KnowledgeGraph, valid: float | None, begin_from: Path | None, *, refit: bool
 ) -> KnowledgeGraph:
     """Hold out validation facts if the graph has none, and print that."""
-    from fivestar.training.held_out import with_validation  # noqa: PLC0415  (slow to import)
+    from fivestar.training.validation import with_validation  # noqa: PLC0415  (slow to import)
 
     validated = with_validation(graph, valid, begin_from)
     if validated.warning:
@@ -198,11 +198,11 @@ def _with_validation(
 
 def _resume(folder: Path, *, tensorboard: bool) -> None:
     from fivestar.runs.run import read_begun_run  # noqa: PLC0415
-    from fivestar.training import loop  # noqa: PLC0415
+    from fivestar.training import train as training  # noqa: PLC0415
 
     _, settings = read_begun_run(folder)
     with training_display(settings.training.epochs, folder if tensorboard else None) as shown:
-        run = loop.resume(folder, shown.on_epoch, shown.on_step, shown.on_stage)
+        run = training.resume(folder, shown.on_epoch, shown.on_step, shown.on_stage)
     _report(run.metrics, folder)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fivestar.errors import SettingsError
-from fivestar.evaluation.triple_scores import triple_scores
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.models.scoring import triple_scores
 
 Scores = npt.NDArray[np.float32]
 Truth = npt.NDArray[np.bool_]

@@ -15,16 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fivestar.errors import NonFiniteScore
+from fivestar.errors import NonFiniteScore, SettingsError
 from fivestar.graph.known_answers import KnownAnswers, query_keys
 from fivestar.graph.queries import Queries
 from fivestar.models.base import Model
 from fivestar.models.scoring import score_tiles
 from fivestar.models.similarity import TILE
+from fivestar.runs.units import format_bytes, parse_bytes
 
 Numbers = npt.NDArray[np.int64]
 # Default for the bytes of scores held at once.
 SCORE_BYTES = 64 << 20
+# Measured: code and buffers of the matrix products; bytes a fact for queries and known answers.
+BASE_BYTES = 96 << 20
+FACT_BYTES = 160
 Progress = Callable[[int, int], None]
 
 
@@ -230,3 +234,20 @@ class _Scores:
 
     def _tensor(self, numbers: npt.NDArray[np.integer]) -> torch.Tensor:
         return torch.as_tensor(numbers, device=self.device)
+
+
+def table_bytes(model: Model) -> int:
+    """What the tables of a model take."""
+    return sum(table.numel() * table.element_size() for table in model.parameters())
+
+
+def score_bytes_within(memory: str, model: Model, facts: int) -> int:
+    """The bytes of scores that keep the working set of a ranking within the bound."""
+    fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model)
+    least = 8 * len(model.entities)
+    rest = parse_bytes(memory) - fixed
+    if rest < least:
+        raise SettingsError(
+            f"memory {memory} is too little: ranking needs at least {format_bytes(fixed + least)}"
+        )
+    return min(SCORE_BYTES, rest)

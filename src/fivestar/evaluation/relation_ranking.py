@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fivestar.evaluation.ranking import Ranks, SelfCandidate, check_no_nan
-from fivestar.evaluation.triple_scores import triple_scores
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.models.scoring import triple_scores
 
 _SCORES_AT_ONCE = 1 << 20
 

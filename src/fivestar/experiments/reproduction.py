@@ -28,7 +28,8 @@ from fivestar.runs.defaults import CURRENT
 from fivestar.runs.identity import settings_hash
 from fivestar.runs.run import MANIFEST, Run, load_run
 from fivestar.runs.settings import Settings, make_settings, read_values
-from fivestar.training.loop import Callback, StepCallback, resume, train
+from fivestar.training.loop import Callback, StepCallback
+from fivestar.training.train import resume, train
 
 GraphReader = Callable[[str], KnowledgeGraph]
 RECIPES = Path(__file__).with_name("recipes")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fivestar.errors import DamagedLedger
-from fivestar.evaluation.paired import Difference, Reciprocals, mrr_difference
+from fivestar.evaluation.metrics import Difference, Reciprocals, mrr_difference
 from fivestar.experiments.ledger import Entry, read_ledger
 from fivestar.experiments.saved_ranks import load_ranks
 from fivestar.experiments.tables import (

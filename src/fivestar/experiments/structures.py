@@ -32,7 +32,7 @@ from fivestar.graph.queries import both_sides
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.runs.run import Run
-from fivestar.training.loop import train
+from fivestar.training.train import train
 
 Shape = Literal["path", "loop"]
 Closing = Literal["held out", "trained"]

@@ -17,11 +17,14 @@ import torch
 from torch import Tensor
 
 from fivestar.graph.queries import Ids, Queries, Side
+from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.models.similarity import TILE
 
 # Rows of scores at once; with fewer rows, tiles are wider.
 BATCH_SIZE = 512
+# Triples at once.
+_TRIPLES = 4096
 
 
 class RelationRows(NamedTuple):
@@ -67,6 +70,30 @@ def score_answers(model: Model, queries: Queries, answers: npt.NDArray[np.intege
     device = model.entities.device
     columns = (ids.astype(np.int64, copy=False) for ids in (heads, rows, tails))
     return model.score(*(torch.as_tensor(ids, device=device) for ids in columns))
+
+
+def triple_scores(model: Model, triples: Triples, num_relations: int) -> npt.NDArray[np.float32]:
+    """Return the score (T,) of each triple.
+
+    Args:
+        model: the model.
+        triples: T triples.
+        num_relations: number of relations of the graph, without reciprocals.
+
+    Returns:
+        The score of (h, r, t); if the model has reciprocal relations, its mean with the score of
+        (t, r⁻¹, h).
+    """
+    scores = [np.zeros(0, np.float32)]
+    for first in range(0, len(triples), _TRIPLES):
+        batch = triples.take(np.arange(first, min(first + _TRIPLES, len(triples))))
+        queries = Queries.for_tails(batch.heads, batch.relations, num_relations)
+        score = score_answers(model, queries, batch.tails)
+        if has_reciprocals(model, num_relations):
+            queries = Queries.for_heads(batch.tails, batch.relations, num_relations)
+            score = (score + score_answers(model, queries, batch.heads)) / 2
+        scores.append(score.cpu().numpy())
+    return np.concatenate(scores)
 
 
 @torch.no_grad()

@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from fivestar.errors import GraphWarning, SettingsError
 from fivestar.evaluation import report
-from fivestar.evaluation.budget import score_bytes_within
 from fivestar.evaluation.classification import classify
 from fivestar.evaluation.metrics import HITS, metrics
-from fivestar.evaluation.ranking import SCORE_BYTES, Progress
+from fivestar.evaluation.ranking import SCORE_BYTES, Progress, score_bytes_within
 from fivestar.evaluation.relation_ranking import rank_relations
 from fivestar.evaluation.report import Grouping
 from fivestar.graph.knowledge_graph import KnowledgeGraph

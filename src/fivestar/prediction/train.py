@@ -22,11 +22,11 @@ from fivestar.prediction.trained_model import TrainedModel, load
 from fivestar.runs.run import read_begun_run
 from fivestar.runs.settings import Settings, TrainingSettings, make_settings
 from fivestar.training import loop
-from fivestar.training.held_out import with_validation
-from fivestar.training.validation import StageCallback
+from fivestar.training import train as training
+from fivestar.training.validation import StageCallback, with_validation
 
 if TYPE_CHECKING:
-    from fivestar.training.trials import Pruner, Sampler, Tried, Watcher
+    from fivestar.training.search.trials import Pruner, Sampler, Tried, Watcher
 
 PathLike = str | os.PathLike[str]
 SettingsLike = Settings | Mapping[str, Any]
@@ -107,7 +107,7 @@ def train(  # noqa: PLR0913
     chosen = make_settings(values) if isinstance(values, Mapping) else values
     with _display(chosen, progress=progress) as shown:
         on_epoch, on_step, on_stage = shown.wrap(on_epoch, on_step, on_stage)
-        run = loop.train(validated.graph, chosen, out, on_epoch, on_step, warm_start, on_stage)
+        run = training.train(validated.graph, chosen, out, on_epoch, on_step, warm_start, on_stage)
     return TrainedModel.of(run)
 
 
@@ -131,14 +131,14 @@ def resume(
         on_step: as for `train`.
         on_stage: as for `train`.
     """
-    from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
+    from fivestar.training.search import time_budget  # noqa: PLC0415  (slow to import)
 
     if time_budget.has_budget(Path(folder)):
         watcher = time_budget.Quiet(on_epoch, on_step)
         return TrainedModel.of(time_budget.resume_within(folder, watcher))
     _, settings = read_begun_run(Path(folder))
     with _display(settings, progress=progress) as shown:
-        return TrainedModel.of(loop.resume(folder, *shown.wrap(on_epoch, on_step, on_stage)))
+        return TrainedModel.of(training.resume(folder, *shown.wrap(on_epoch, on_step, on_stage)))
 
 
 def evaluate(model: TrainedModel | PathLike, split: Split = "test", **arguments: Any) -> Metrics:
@@ -221,10 +221,10 @@ def search(  # noqa: PLR0913
         SettingsError: if the graph has no validation triples, or settings are invalid.
         MissingExtra: without the extra `search`.
     """
-    from fivestar.training.search import Search  # noqa: PLC0415  (slow to import)
-    from fivestar.training.space import read_space  # noqa: PLC0415
-    from fivestar.training.time_budget import Quiet  # noqa: PLC0415
-    from fivestar.training.trials import Plan  # noqa: PLC0415
+    from fivestar.training.search.space import read_space  # noqa: PLC0415
+    from fivestar.training.search.study import Search  # noqa: PLC0415  (slow to import)
+    from fivestar.training.search.time_budget import Quiet  # noqa: PLC0415
+    from fivestar.training.search.trials import Plan  # noqa: PLC0415
 
     graph = _graph(source)
     values = merge_settings(settings, options)
@@ -296,7 +296,7 @@ def _train_within(
     on_epoch: loop.Callback | None,
     on_step: loop.StepCallback | None,
 ) -> TrainedModel:
-    from fivestar.training import time_budget  # noqa: PLC0415  (slow to import)
+    from fivestar.training.search import time_budget  # noqa: PLC0415  (slow to import)
 
     if isinstance(values, Settings):
         values = values.model_dump(exclude_unset=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,11 @@ from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.runs.run import (
     CHECKPOINT,
-    Run,
-    begin_run,
     build_model,
-    read_begun_run,
     save_history,
     save_snapshot,
 )
-from fivestar.runs.settings import Settings, make_settings
-from fivestar.training.averaging import Average
-from fivestar.training.budget import make_budget
+from fivestar.runs.settings import Settings
 from fivestar.training.checkpoint import (
     Kept,
     Progress,
@@ -43,17 +37,23 @@ from fivestar.training.negative_sampling import (
     bernoulli_weights,
 )
 from fivestar.training.objectives import OBJECTIVES
-from fivestar.training.precision import products_in, similarity_at
-from fivestar.training.preconditions import check_batch_norm, check_graph
+from fivestar.training.optimizers import Average, Updates
 from fivestar.training.queries import Batch, GroupedQueries
-from fivestar.training.refit import ORIGIN, finish
 from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.relation_loss import RelationLoss
+from fivestar.training.resources import (
+    check_batch_norm,
+    check_graph,
+    make_budget,
+    products_in,
+    similarity_at,
+)
 from fivestar.training.step import CandidateStep, Loss, Step
-from fivestar.training.updates import Updates
-from fivestar.training.validation import StageCallback, Validation
+from fivestar.training.validation import Validation
 from fivestar.training.warm_start import inherit
 
+# The weights that a warm start begins with, kept until its refit has begun with them, too.
+ORIGIN = "origin.safetensors"
 # Called with one line of history after each epoch.
 Callback = Callable[[dict[str, Any]], None]
 # Called after each step with the epochs done, a fraction included. Both may raise Paused.
@@ -335,52 +335,6 @@ class Trainer:
                         self.best[name] = torch.empty_like(table)
                     self.best[name].copy_(table)
         return {"valid_mrr": found["mrr"], "valid_hits@10": found["hits@10"]}
-
-
-def train(
-    graph: KnowledgeGraph,
-    settings: Settings | Mapping[str, Any] | None = None,
-    out: str | os.PathLike[str] | None = None,
-    on_epoch: Callback | None = None,
-    on_step: StepCallback | None = None,
-    source: str | os.PathLike[str] | None = None,
-    on_stage: StageCallback | None = None,
-) -> Run:
-    """Train a model on a graph, from nothing or from the run in the folder `source`.
-
-    The public library's `train` explains its arguments.
-    """
-    if source is not None and settings is None:
-        settings = read_begun_run(Path(source))[1]
-    if not isinstance(settings, Settings):
-        settings = make_settings(settings or {})
-    settings = settings.for_graph(graph)
-    folder = None if out is None else Path(out)
-    trainer = Trainer(graph, settings, folder)  # first: it may refuse the settings
-    if source is not None:
-        trainer.begin_from(Path(source))
-    if folder is not None:
-        begin_run(graph, settings, folder)
-        if source is not None:
-            if settings.training.refit:
-                trainer.keep_checkpoint(ORIGIN)
-            trainer.keep_checkpoint()  # a resumed run must not begin from nothing
-    return finish(trainer, on_epoch, on_step, on_stage)
-
-
-def resume(
-    folder: str | os.PathLike[str],
-    on_epoch: Callback | None = None,
-    on_step: StepCallback | None = None,
-    on_stage: StageCallback | None = None,
-) -> Run:
-    """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
-    place = Path(folder)
-    graph, settings = read_begun_run(place)
-    trainer = Trainer(graph, settings, place)
-    if (place / CHECKPOINT).exists():
-        trainer.resume()
-    return finish(trainer, on_epoch, on_step, on_stage)
 
 
 def _device(name: str) -> torch.device:

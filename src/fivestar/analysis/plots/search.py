@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from fivestar.analysis.plots.style import COLORS, GRAY, MARKERS, panels, styled
-from fivestar.training.trials import Tried
+from fivestar.training.search.trials import Tried
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,18 +1,19 @@
-"""How gradients become new weights: the update rule, the learning rate over time, clipping."""
+"""From gradients to weights: optimizers, learning-rate schedule, clipping, weight averaging."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fivestar.errors import SettingsError
+from fivestar.geometry.poincare_ball import expmap, project
 from fivestar.models.base import Model
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.gathered_rows import grad_of
-from fivestar.training.riemannian import RiemannianSGD, bring_back
 
 
 class Updates:
@@ -97,3 +98,76 @@ def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimize
                     "riemannian-sgd moves points of a ball, and this model has none; use sgd"
                 )
             return RiemannianSGD(model, training.lr)
+
+
+class RiemannianSGD(torch.optim.Optimizer):
+    """Steps along geodesics for what lies on a ball, along straight lines for the rest.
+
+    The gradient of a point x is scaled by ((1 − ‖x‖²)/2)², the inverse of the metric, and followed
+    by the exponential map (Bonnabel 2013; Balažević et al. 2019).
+    """
+
+    def __init__(self, model: Model, lr: float) -> None:
+        self.model = model
+        super().__init__(list(model.parameters()), {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """One update of all tables."""
+        lr = self.param_groups[0]["lr"]
+        model = self.model
+        tables = (model.entities, model.relations)
+        gradients = [grad_of(table) for table in tables]
+        balls = model.manifold_parameters(model.entities, model.relations)
+        slopes = model.manifold_parameters(*gradients)
+        reached = [_walked(point, slope, lr) for point, slope in zip(balls, slopes, strict=True)]
+        for table, gradient in zip(tables, gradients, strict=True):
+            table.sub_(gradient, alpha=lr)
+        for point, place in zip(balls, reached, strict=True):
+            point.copy_(place)
+
+
+def _walked(point: Tensor, slope: Tensor, lr: float) -> Tensor:
+    metric = (1 - point.square().sum(dim=1, keepdim=True)).square() / 4
+    return expmap(point, slope * metric * -lr)
+
+
+@torch.no_grad()
+def bring_back(model: Model) -> None:
+    """Points that an update in straight lines has moved out of a ball come back inside."""
+    for point in model.manifold_parameters(model.entities, model.relations):
+        point.copy_(project(point))
+
+
+class Average:
+    """An exponential mean over about `span` epochs; at first a plain mean of all so far.
+
+    One copy of the weights is enough for it, and it is there at any epoch, so validation can choose
+    among averages as it does among weights.
+    """
+
+    def __init__(self, span: int) -> None:
+        self.span = span
+        self.tables: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def add(self, model: nn.Module, epoch: int) -> None:
+        """Count in the weights at the end of this epoch, the first of which is 1."""
+        for name, table in model.state_dict().items():
+            if name not in self.tables:
+                self.tables[name] = table.clone()
+            elif table.is_floating_point():
+                self.tables[name].lerp_(table, 1 / min(epoch, self.span))
+            else:
+                self.tables[name].copy_(table)
+
+    @contextmanager
+    def in_place_of(self, model: nn.Module) -> Iterator[None]:
+        """The model has the mean weights in the meantime, if there are any yet."""
+        now = model.state_dict()
+        own = {name: now[name].clone() for name in self.tables}
+        model.load_state_dict(self.tables, strict=False)
+        try:
+            yield
+        finally:
+            model.load_state_dict(own, strict=False)

@@ -1,33 +1,79 @@
-"""The end of a training: its metrics, and if set a refit on train and valid.
+"""Train a run from beginning to end: train or resume, refit if that is set, and save.
 
-A refit trains the same settings from the start once more, on all facts of train and valid, for as
+A refit trains the same settings from the start once more, on the triples of train and valid, for as
 many epochs as validation found best. Seed and learning-rate schedule are those of the first
 training: with a decay to 0 at epoch 100 and a best epoch of 60, the refit follows the same decay
 and stops at epoch 60, where the rate is not yet 0. A schedule cut to 60 epochs would be another one
 than validation has chosen. Nothing is held out any more, so the metrics and the calibration of the
 first training are kept, marked as such.
 
-A run is in one of two phases, and its checkpoint says in which: the first checkpoint of the refit
+A run is in one of two phases, recorded in its checkpoint: the first checkpoint of the refit
 replaces the last one of the first training, so a run killed at any moment resumes in its phase.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from fivestar.runs.run import Run, save_run
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.runs.run import CHECKPOINT, Run, begin_run, read_begun_run, save_run
+from fivestar.runs.settings import Settings, make_settings
+from fivestar.training.loop import ORIGIN, Callback, StepCallback, Trainer
 from fivestar.training.validation import StageCallback
 
-if TYPE_CHECKING:
-    from fivestar.training.loop import Callback, StepCallback, Trainer
-
-# The weights that a run with `--from` begins with, kept until its refit has begun with them, too.
-ORIGIN = "origin.safetensors"
 _NOTE = (
     "valid and calibration were measured before the refit, on a model that had not been trained on "
     "the validation triples; the refit was trained for best_epoch epochs"
 )
+
+
+def train(
+    graph: KnowledgeGraph,
+    settings: Settings | Mapping[str, Any] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    on_epoch: Callback | None = None,
+    on_step: StepCallback | None = None,
+    source: str | os.PathLike[str] | None = None,
+    on_stage: StageCallback | None = None,
+) -> Run:
+    """Train a model on a graph, from nothing or from the run in the folder `source`.
+
+    The public library's `train` explains its arguments.
+    """
+    if source is not None and settings is None:
+        settings = read_begun_run(Path(source))[1]
+    if not isinstance(settings, Settings):
+        settings = make_settings(settings or {})
+    settings = settings.for_graph(graph)
+    folder = None if out is None else Path(out)
+    trainer = Trainer(graph, settings, folder)  # first: it may refuse the settings
+    if source is not None:
+        trainer.begin_from(Path(source))
+    if folder is not None:
+        begin_run(graph, settings, folder)
+        if source is not None:
+            if settings.training.refit:
+                trainer.keep_checkpoint(ORIGIN)
+            trainer.keep_checkpoint()  # a resumed run must not begin from nothing
+    return finish(trainer, on_epoch, on_step, on_stage)
+
+
+def resume(
+    folder: str | os.PathLike[str],
+    on_epoch: Callback | None = None,
+    on_step: StepCallback | None = None,
+    on_stage: StageCallback | None = None,
+) -> Run:
+    """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
+    place = Path(folder)
+    graph, settings = read_begun_run(place)
+    trainer = Trainer(graph, settings, place)
+    if (place / CHECKPOINT).exists():
+        trainer.resume()
+    return finish(trainer, on_epoch, on_step, on_stage)
 
 
 def finish(

@@ -1,8 +1,8 @@
 """What a training within a time budget keeps in its folder, so that it survives any interruption.
 
-search/state.json   what was asked for, the schedule of each model, the final trainings
+search/state.json   the request, the schedule of each model, the final trainings
 search/clock        seconds used so far, over all processes
-search/journal      the study (see search.py)
+search/journal      the study (see study.py)
 search/MODEL-N/     the checkpoint of a trial that is, or may be, trained to the end
 trials.jsonl        one line per rung of a trial, and per final training
 
@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,8 +25,9 @@ from fivestar.errors import DamagedRun, OutputError
 from fivestar.files import write_atomic
 from fivestar.runs.run import TRIALS, WORK
 from fivestar.runs.settings import Settings
-from fivestar.training.speed import Schedule, Speed
-from fivestar.training.trials import Tried
+from fivestar.training.loop import Callback, StepCallback
+from fivestar.training.search.schedule import Schedule, Speed
+from fivestar.training.search.trials import Tried, Watcher
 
 _TICK = 1.0  # seconds between two notes of the time
 
@@ -192,3 +193,66 @@ def save_trials(lines: Sequence[dict[str, Any]], folder: Path) -> None:
     """Replace the list of trials of a run."""
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     write_atomic(folder / TRIALS, text.encode())
+
+
+class BudgetWatcher(Watcher, Protocol):
+    """What is shown while a budget is used; of trials, what a search shows."""
+
+    def clock(self, clock: Clock) -> None:
+        """Take the clock of the run."""
+
+    def message(self, text: str) -> None:
+        """Say something about the plan."""
+
+    def final(self, finalist: Finalist) -> tuple[Callback, StepCallback]:
+        """Announce a training to the end; return what to call after each epoch and step."""
+
+
+class Recording:
+    """Shows trials as another watcher does, and records them."""
+
+    def __init__(self, watcher: Watcher, record: Callable[[], None]) -> None:
+        self._watcher, self._record = watcher, record
+
+    def begins(
+        self, number: int, point: dict[str, Any], epochs: int
+    ) -> tuple[Callback, StepCallback]:
+        """Pass it on."""
+        return self._watcher.begins(number, point, epochs)
+
+    def ended(self, tried: Tried) -> None:
+        """Record it and pass it on."""
+        self._record()
+        self._watcher.ended(tried)
+
+
+class Quiet:
+    """Shows nothing; the callbacks are called in the final trainings only."""
+
+    def __init__(
+        self, on_epoch: Callback | None = None, on_step: StepCallback | None = None
+    ) -> None:
+        self._callbacks = on_epoch or _ignore, on_step or _ignore
+
+    def clock(self, clock: Clock) -> None:
+        """Show nothing."""
+
+    def message(self, text: str) -> None:
+        """Show nothing."""
+
+    def begins(
+        self, number: int, point: dict[str, Any], epochs: int
+    ) -> tuple[Callback, StepCallback]:
+        """Show nothing."""
+        return _ignore, _ignore
+
+    def ended(self, tried: Tried) -> None:
+        """Show nothing."""
+
+    def final(self, finalist: Finalist) -> tuple[Callback, StepCallback]:
+        """Return the user's callbacks."""
+        return self._callbacks
+
+
+def _ignore(_: object) -> None:
+    pass

@@ -24,10 +24,17 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import WORK, Run, begin_run, read_begun_run
 from fivestar.runs.settings import make_settings
 from fivestar.runs.units import parse_duration
-from fivestar.training.budget_phases import Phases, default_trainer
-from fivestar.training.budget_state import Clock, Request, State, has_budget, load_state
-from fivestar.training.budget_watcher import BudgetWatcher, Quiet
 from fivestar.training.loop import Trainer
+from fivestar.training.search.budget_phases import Phases, default_trainer
+from fivestar.training.search.budget_state import (
+    BudgetWatcher,
+    Clock,
+    Quiet,
+    Request,
+    State,
+    has_budget,
+    load_state,
+)
 
 __all__ = ["BudgetWatcher", "Quiet", "has_budget", "resume_within", "train_within"]
 

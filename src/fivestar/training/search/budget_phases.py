@@ -17,23 +17,29 @@ from fivestar.files import write_atomic
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import CHECKPOINT, HISTORY, WORK, Run
 from fivestar.runs.settings import make_settings
-from fivestar.training.arms import default_point, space_around, starting_points
-from fivestar.training.budget_state import (
+from fivestar.training.loop import Trainer
+from fivestar.training.search.budget_state import (
+    BudgetWatcher,
     Clock,
     Finalist,
+    Recording,
     Request,
     load_state,
     save_trials,
     short_names,
     trial_lines,
 )
-from fivestar.training.budget_watcher import BudgetWatcher, Recording
-from fivestar.training.loop import Trainer
-from fivestar.training.refit import finish
-from fivestar.training.search import Search
-from fivestar.training.space import Space, with_point
-from fivestar.training.speed import Schedule, measure, schedule
-from fivestar.training.trials import Plan, Tried, trial_folder
+from fivestar.training.search.schedule import Schedule, measure, schedule
+from fivestar.training.search.space import (
+    Space,
+    default_point,
+    space_around,
+    starting_points,
+    with_point,
+)
+from fivestar.training.search.study import Search
+from fivestar.training.search.trials import Plan, Tried, trial_folder
+from fivestar.training.train import finish
 
 _MOST_TRIALS = 36
 _MOST_FINALISTS = 4

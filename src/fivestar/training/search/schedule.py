@@ -20,8 +20,8 @@ from fivestar.graph.triples import Triples
 from fivestar.runs.settings import Settings
 from fivestar.runs.units import format_duration
 from fivestar.training.loop import Trainer
-from fivestar.training.space import with_point
-from fivestar.training.trials import REDUCTION, rungs_below
+from fivestar.training.search.space import with_point
+from fivestar.training.search.trials import REDUCTION, rungs_below
 
 # Share of the time that is planned with; the rest is for what takes longer than measured.
 _PLANNED = 0.93

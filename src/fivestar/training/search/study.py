@@ -22,8 +22,8 @@ from fivestar.extras import require
 from fivestar.files import file_lock, try_file_lock, write_atomic
 from fivestar.runs.identity import learned_settings
 from fivestar.runs.settings import Settings
-from fivestar.training.space import Range, with_point
-from fivestar.training.trials import (
+from fivestar.training.search.space import Range, with_point
+from fivestar.training.search.trials import (
     REDUCTION,
     Plan,
     Pruned,

@@ -19,7 +19,7 @@ from fivestar.errors import Paused
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.settings import Settings
 from fivestar.training.loop import Callback, StepCallback, Trainer
-from fivestar.training.space import Space, with_point
+from fivestar.training.search.space import Space, with_point
 
 Sampler = Literal["tpe", "grid"]
 Pruner = Literal["median", "halving", "none"]
