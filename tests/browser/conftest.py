@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.browser.looking import PATIENCE
+from tests.browser.waiting import TIMEOUT
 from tests.server.serving import started
 
 import fivestar
@@ -112,7 +112,7 @@ class Visit:
         self.refusals = []
         context.route("**/*", self._only_our_server)
         self.page = context.new_page()
-        self.page.set_default_timeout(PATIENCE)
+        self.page.set_default_timeout(TIMEOUT)
         self.page.on("console", self._note)
         self.page.on("pageerror", lambda error: self.faults.append(f"page error: {error}"))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.browser.conftest import AXE
-from tests.browser.looking import expect
 from tests.browser.test_views import VIEWS, open_view
+from tests.browser.waiting import expect
 
 
 def violations(page):
@@ -30,7 +30,7 @@ def test_views(visiting, address, name, theme):
 def test_states(visiting, address, theme):
     visit = visiting(address, color_scheme=theme, reduced_motion="reduce")
     visit.open("entity=Lyonn&relation=in_country")
-    expect(visit.page.get_by_role("heading", name="No such name").first).to_be_visible()
+    expect(visit.page.get_by_role("heading", name="Unknown name").first).to_be_visible()
     assert violations(visit.page) == []
     visit.page.get_by_role("combobox", name="Entity").fill("par")
     expect(visit.page.locator(".popup li").first).to_be_visible()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.browser.conftest import TOKEN
-from tests.browser.looking import expect
+from tests.browser.waiting import expect
 
 VIEWS = {
     "welcome": "",
@@ -67,7 +67,10 @@ def test_the_sphere_turns_by_keys_and_by_drag(visit):
 
 def test_the_plane_shows_how_much_of_the_map_is_done(visit):
     open_view(visit, "geometry")
-    plane, slider = visit.page.locator("canvas.plane"), visit.page.get_by_label("How much")
+    plane, slider = (
+        visit.page.locator("canvas.plane"),
+        visit.page.get_by_label("Progress of the map"),
+    )
     done = plane.screenshot()
     slider.fill("0")
     visit.page.wait_for_timeout(100)
@@ -90,7 +93,7 @@ def test_nothing_moves_for_those_who_want_it_so(visiting, address):
 
 def test_a_run_without_maps_says_so(visit):
     visit.open("view=geometry&run=complex&relation=in_country")
-    expect(visit.page.get_by_role("heading", name="No sphere for this run")).to_be_visible()
+    expect(visit.page.get_by_role("heading", name="No Möbius maps in this model")).to_be_visible()
 
 
 def test_without_webgl_the_plane_is_left(visiting, address):
@@ -103,7 +106,7 @@ def test_without_webgl_the_plane_is_left(visiting, address):
     """
     visit.page.add_init_script(forbid)
     visit.open(VIEWS["geometry"])
-    expect(visit.page.get_by_role("heading", name="No sphere here")).to_be_visible()
+    expect(visit.page.get_by_role("heading", name="No 3-D graphics")).to_be_visible()
     expect(visit.page.locator("canvas.plane")).to_be_visible()
     # three.js says on the console that it got no context, and rightly so.
     assert all("THREE.WebGLRenderer" in fault for fault in visit.faults)
@@ -174,7 +177,7 @@ def test_one_run_says_how_to_serve_two(visiting, guarded_address):
     visit = visiting(guarded_address)
     visit.open("view=compare")
     visit.page.get_by_label("Token", exact=True).fill(TOKEN)
-    visit.page.get_by_role("button", name="Go on").click()
+    visit.page.get_by_role("button", name="Continue").click()
     expect(visit.page.get_by_text("fivestar serve fivestar ANOTHER_RUN")).to_be_visible()
 
 

@@ -1,4 +1,4 @@
-/** The small print: what graph and what model this is. */
+/** The footer: the graph and the model. */
 import { get, type GraphStatistics, type RunInfo } from "./api";
 import { byId, type Child, h } from "./dom";
 import { Panel } from "./panel";
@@ -16,11 +16,11 @@ export class About {
   update(run: RunInfo): void {
     this.run = run;
     byId("about-summary").textContent =
-      `${run.graph}: ${plural(run.entities, "entity", "entities")}, ${plural(run.relations, "relation")}, ${plural(run.facts, "fact")}`;
+      `${run.graph}: ${plural(run.num_entities, "entity", "entities")}, ${plural(run.num_relations, "relation")}, ${plural(run.num_triples, "fact")}`;
     this.load();
   }
 
-  /** The statistics, once somebody wants to see them. */
+  /** Load the statistics once the footer is opened. */
   private load(): void {
     const { run } = this;
     if (run === null || !this.details.open) return;
@@ -45,10 +45,10 @@ function draw(graph: GraphStatistics, run: RunInfo): Child[] {
         "Model",
         `${run.model}, ${plural(run.dim, "dimension")}${typeof mrr === "number" ? `, MRR ${decimal(mrr, 3)}` : ""}`,
       ),
-      ...row("Probabilities", run.calibrated ? "calibrated" : "none: the run is not calibrated"),
+      ...row("Probabilities", run.is_calibrated ? "calibrated" : "not calibrated"),
       ...row("Facts", splits.map(([name, { triples }]) => `${name} ${count(triples ?? 0)}`).join(", ")),
       ...row(
-        "Facts of an entity",
+        "Facts per entity",
         degrees
           ? `median ${count(degrees["p50"] ?? 0)}, mean ${decimal(degrees["mean"] ?? 0, 1)}, most ${count(degrees["p100"] ?? 0)}`
           : "",

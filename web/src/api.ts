@@ -9,25 +9,28 @@ export interface RunInfo {
   graph: string;
   model: string;
   dim: number;
-  entities: number;
-  relations: number;
-  facts: number;
-  types: boolean;
-  geometry: boolean;
-  calibrated: boolean;
+  num_entities: number;
+  num_relations: number;
+  num_triples: number;
+  has_types: boolean;
+  has_geometry: boolean;
+  is_calibrated: boolean;
   metrics: { mrr?: number | null } | null;
 }
+
+export type Split = "train" | "valid" | "test";
 
 export interface Answer extends Named {
   rank: number;
   score: number;
   probability: number | null;
-  known: boolean;
+  /** The first split that holds the triple; null if it is new. */
+  split: Split | null;
 }
 
-export interface Reply {
+export interface Prediction {
   run: string;
-  question: { head: Named | null; relation: Named | null; tail: Named | null };
+  query: { head: Named | null; relation: Named | null; tail: Named | null };
   answers: Answer[];
 }
 
@@ -36,18 +39,18 @@ export interface Entity extends Named {
   types: string[];
 }
 
-export interface Fact {
+export interface Triple {
   head: Named;
   relation: Named;
   tail: Named;
 }
 
 export interface EntityCard extends Entity {
-  facts: number;
-  some: Fact[];
+  num_triples: number;
+  triples: Triple[];
 }
 
-export interface Neighbour {
+export interface Neighbor {
   rank: number;
   entity: Named;
   similarity: number;
@@ -55,7 +58,7 @@ export interface Neighbour {
 }
 
 export interface Relation extends Named {
-  facts: number;
+  num_triples: number;
 }
 
 export interface Analogy {
@@ -66,57 +69,57 @@ export interface Analogy {
   tail_similarity: number;
 }
 
-export interface PathKind {
-  links: { relation: Named; backwards: boolean }[];
+export interface PathPattern {
+  links: { relation: Named; inverse: boolean }[];
   count: number;
   example: Named[];
   confidence: number | null;
   pairs: number;
-  supported: number;
+  support: number;
   exact: boolean;
 }
 
 export interface Contribution {
-  number: number;
+  dimension: number;
   contribution: number;
-  map: { kind: Kind; stretch: number | null; degrees: number | null; words: string } | null;
+  map: { map_class: MapClass; scale: number | null; degrees: number | null; description: string } | null;
 }
 
-export interface Explanation extends Fact {
+export interface Explanation extends Triple {
   score: number;
-  among_tails: { rank: number; candidates: number };
-  among_heads: { rank: number; candidates: number };
+  tail_rank: { rank: number; candidates: number };
+  head_rank: { rank: number; candidates: number };
   splits: string[];
-  facts_of_relation: number;
+  relation_triples: number;
   analogies: Analogy[];
-  paths: { kinds: PathKind[]; kinds_found: number; kinds_tried: number; complete: boolean };
+  paths: { patterns: PathPattern[]; num_patterns: number; num_screened: number; complete: boolean };
   dimensions: {
     largest: Contribution[];
-    dimensions: number;
-    gains: number;
-    losses: number;
-    biases: number;
+    num_dimensions: number;
+    positive: number;
+    negative: number;
+    bias: number;
   } | null;
 }
 
-export type Kind =
+export type MapClass =
   "identity" | "parabolic" | "elliptic" | "circular" | "hyperbolic" | "loxodromic" | "degenerate";
 type Pair = [number, number];
 
 export interface DimensionMap {
   dimension: number;
-  kind: Kind;
+  map_class: MapClass;
   matrix: [Pair, Pair, Pair, Pair];
   fixed_points: (Pair | null)[];
   multiplier: Pair | null;
-  steadiness: number;
+  relative_determinant: number;
 }
 
 export interface Geometry {
   run: string;
   relation: Named;
-  facts: number;
-  kinds: Partial<Record<Kind, number>>;
+  num_triples: number;
+  class_shares: Partial<Record<MapClass, number>>;
   dimensions: DimensionMap[];
 }
 
@@ -141,7 +144,7 @@ export interface GraphStatistics {
   relation_categories?: Record<string, number>;
 }
 
-/** What the server answers when it cannot: a problem with a sentence for people. */
+/** An error of the server (RFC 9457), with a message for people. */
 export class Problem extends Error {
   constructor(
     readonly code: string,
@@ -157,7 +160,7 @@ export class Problem extends Error {
 const TOKEN = "fivestar-token";
 let askForToken: (refused: boolean) => Promise<string | null> = async () => null;
 
-/** How to get a token from the user; null if they give none. */
+/** Set how to ask the user for a token; null if they give none. */
 export function whenUnauthorized(ask: (refused: boolean) => Promise<string | null>): void {
   askForToken = ask;
 }
@@ -184,7 +187,7 @@ async function request<T>(url: string, init: RequestInit, signal?: AbortSignal):
     const response = await send(url, init, sent, signal);
     if (response.ok) return (await response.json()) as T;
     if (response.status === 401) {
-      // Another request may have got a token meanwhile.
+      // Another request may have obtained a token in the meantime.
       if (sessionStorage.getItem(TOKEN) !== sent) continue;
       const token = await askForToken(sent !== null);
       signal?.throwIfAborted();
@@ -211,8 +214,8 @@ async function send(
     if (signal?.aborted) throw error;
     throw new Problem(
       "unreachable",
-      "The server does not answer",
-      "Is fivestar serve still running? Try again when it is.",
+      "The server does not respond",
+      "Is fivestar serve still running?",
     );
   }
 }
@@ -231,13 +234,13 @@ async function problemOf(response: Response): Promise<Problem> {
     return new Problem(
       "internal",
       `Error ${response.status}`,
-      "The server sent something that is no answer.",
+      "The server sent an invalid response.",
     );
   }
 }
 
-/** Requests of which only the latest counts: beginning one ends the one before. */
-export class Latest {
+/** Keeps only the latest of several requests: a new one aborts the one before. */
+export class LatestRequest {
   private controller: AbortController | null = null;
 
   begin(): AbortSignal {

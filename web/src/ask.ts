@@ -1,14 +1,14 @@
-/** The view of one question: its answers, the reasons, and the entity asked about. */
-import { type Answer, type Entity, type EntityCard, get, Problem, type Reply, type RunInfo } from "./api";
-import { answerRow, ask, asked, noAnswers, questionKey, subject, uncalibratedNote } from "./answers";
-import { drawCard, lookUp, questionLink, suitedQuestions } from "./card";
+/** The view of one query: its answers, an explanation, and the given entity. */
+import { type Answer, type Entity, type EntityCard, get, type Prediction, Problem, type RunInfo } from "./api";
+import { answerRow, givenEntity, noAnswers, predict, queryKey, queryOf, uncalibratedNote } from "./answers";
+import { drawCard, lookUp, queryLink, suggestedQueries } from "./card";
 import { announce, byId, type Child, h, NARROW } from "./dom";
 import { sentence } from "./parts";
 import { notice, Panel, skeletonRows } from "./panel";
-import type { Question } from "./question";
+import type { QueryForm } from "./query-form";
 import { adjust, current, go, type State } from "./state";
 import { plural } from "./text";
-import { drawExplanation, explain, factOf } from "./why";
+import { drawExplanation, explain, tripleOf } from "./explanation";
 
 export class AskView {
   private readonly answers = new Panel(byId("answers"), skeletonRows(8));
@@ -17,40 +17,40 @@ export class AskView {
   private readonly why = new Panel(byId("why-body"), skeletonRows(5));
   private run: RunInfo | null = null;
 
-  constructor(private readonly question: Question) {
+  constructor(private readonly form: QueryForm) {
     byId("why-close").addEventListener("click", () => this.closeWhy());
     NARROW.addEventListener("change", () => this.placeWhy(current().why));
   }
 
   update(state: State, run: RunInfo): void {
     this.run = run;
-    const whole = asked(state);
-    if (whole !== null) {
-      let misnamed: "entity" | "relation" = "entity";
-      const load = async (signal: AbortSignal): Promise<Reply> => {
+    const query = queryOf(state);
+    if (query !== null) {
+      let wrongField: "entity" | "relation" = "entity";
+      const load = async (signal: AbortSignal): Promise<Prediction> => {
         try {
-          return await ask(whole, state, run.name, signal);
+          return await predict(query, state, run.name, signal);
         } catch (error) {
-          if (!(await this.question.isRelation(whole.relation))) misnamed = "relation";
+          if (!(await this.form.isRelation(query.relation))) wrongField = "relation";
           throw error;
         }
       };
-      const draw = (reply: Reply): Child[] => this.drawAnswers(reply, run);
-      void this.answers.show(questionKey(state, run.name), load, draw, (problem) =>
-        remedies(problem, misnamed),
+      const draw = (reply: Prediction): Child[] => this.drawAnswers(reply, run);
+      void this.answers.show(queryKey(state, run.name), load, draw, (problem) =>
+        suggestions(problem, wrongField),
       );
     } else if (state.entity !== null) {
       this.answers.place(`entity ${state.entity}`, () => [
         notice(
           "Choose a relation",
-          "Then the most likely answers stand here. Questions that suit the entity are beside.",
+          "Pick a relation to see predictions, or one of the suggested questions beside.",
         ),
       ]);
     } else {
       void this.answers.show(
         `welcome ${run.name}`,
         (signal) => examples(run, signal),
-        (found) => welcome(run, found),
+        (cards) => welcome(run, cards),
       );
     }
     this.updateCard(state, run);
@@ -64,36 +64,38 @@ export class AskView {
     void this.card.show(
       `${run.name} ${name}`,
       (signal) => lookUp(name, run.name, signal),
-      (known) => {
-        this.question.learn(known.card);
-        return drawCard(known);
+      (details) => {
+        this.form.setLabel(details.card);
+        return drawCard(details);
       },
       (problem) => {
-        // The answers say the same of a name that is unknown.
+        // The list of answers reports an unknown name as well.
         this.card.element.hidden = state.relation !== null;
-        return remedies(problem, "entity");
+        return suggestions(problem, "entity");
       },
     );
   }
 
-  private drawAnswers(reply: Reply, run: RunInfo): Child[] {
+  private drawAnswers(reply: Prediction, run: RunInfo): Child[] {
     const state = current();
-    const { relation } = reply.question;
-    const entity = subject(reply, state.side);
+    const { relation } = reply.query;
+    const entity = givenEntity(reply, state.side);
     if (entity === null || relation === null) return [];
-    this.question.learn(entity);
-    const found = reply.answers;
+    this.form.setLabel(entity);
+    const { answers } = reply;
     announce(
-      found.length === 0 ? "No answers" : `${plural(found.length, "answer")}. First: ${found[0]?.label}`,
+      answers.length === 0
+        ? "No answers"
+        : `${plural(answers.length, "answer")}. First: ${answers[0]?.label}`,
     );
-    // The list is drawn before the panel takes it in: the reasons find their place after that.
+    // The explanation is placed after the panel has taken in the list.
     queueMicrotask(() => this.placeWhy(current().why));
     return [
-      h("h2", { class: "asked" }, sentence(entity, relation, state.side)),
+      h("h2", { class: "query-title" }, sentence(entity, relation, state.side)),
       uncalibratedNote(run),
-      found.length === 0
+      answers.length === 0
         ? noAnswers(state)
-        : h("ol", { class: "answers" }, ...found.map((answer) => this.row(answer, found, state))),
+        : h("ol", { class: "answers" }, ...answers.map((answer) => this.row(answer, answers, state))),
     ];
   }
 
@@ -113,20 +115,21 @@ export class AskView {
   }
 
   private updateWhy(state: State, run: RunInfo): void {
-    const fact = state.why === null ? null : factOf(state, state.why);
-    this.whyBox.hidden = fact === null;
-    if (fact === null) {
+    const triple = state.why === null ? null : tripleOf(state, state.why);
+    this.whyBox.hidden = triple === null;
+    if (triple === null) {
       this.why.clear();
       this.placeWhy(null);
       return;
     }
     const wasShown = this.placeWhy(state.why);
     void this.why.show(
-      JSON.stringify([run.name, fact]),
-      (signal) => explain(fact, run.name, signal),
-      (found) => {
-        byId("why-title").textContent = `Why ${(state.side === "tails" ? found.tail : found.head).label}?`;
-        return drawExplanation(found, this.run?.geometry === true);
+      JSON.stringify([run.name, triple]),
+      (signal) => explain(triple, run.name, signal),
+      (explanation) => {
+        const answer = state.side === "tails" ? explanation.tail : explanation.head;
+        byId("why-title").textContent = `Why ${answer.label}?`;
+        return drawExplanation(explanation, this.run?.has_geometry === true);
       },
     );
     if (wasShown) byId("why-title").focus({ preventScroll: !NARROW.matches });
@@ -153,8 +156,8 @@ export class AskView {
   }
 }
 
-/** What to do about a name that was not understood: those it may stand for. */
-export function remedies(problem: Problem, field: "entity" | "relation"): Child[] {
+/** Buttons for the names that an unknown or ambiguous name may stand for. */
+export function suggestions(problem: Problem, field: "entity" | "relation"): Child[] {
   const choices =
     problem.candidates.length > 0 ? problem.candidates : problem.nearest.map((id) => ({ id, label: id }));
   return choices.map(({ id, label }) => {
@@ -163,7 +166,7 @@ export function remedies(problem: Problem, field: "entity" | "relation"): Child[
   });
 }
 
-/** Some entities with many facts, to begin with. */
+/** Some entities with many facts, as examples. */
 async function examples(run: RunInfo, signal: AbortSignal): Promise<EntityCard[]> {
   const { entities } = await get<{ entities: Entity[] }>(
     "/api/entities",
@@ -178,11 +181,11 @@ async function examples(run: RunInfo, signal: AbortSignal): Promise<EntityCard[]
 function welcome(run: RunInfo, cards: EntityCard[]): Child[] {
   const used = new Set<string>();
   const links = cards.flatMap((card) => {
-    const suited = suitedQuestions(card);
-    const fresh = suited.find(({ relation }) => !used.has(relation.id)) ?? suited[0];
-    if (!fresh) return [];
-    used.add(fresh.relation.id);
-    return [h("li", {}, questionLink(card, fresh))];
+    const suggested = suggestedQueries(card);
+    const query = suggested.find(({ relation }) => !used.has(relation.id)) ?? suggested[0];
+    if (!query) return [];
+    used.add(query.relation.id);
+    return [h("li", {}, queryLink(card, query))];
   });
   return [
     h(
@@ -192,10 +195,10 @@ function welcome(run: RunInfo, cards: EntityCard[]): Child[] {
       h(
         "p",
         {},
-        `The graph “${run.graph}” has ${plural(run.entities, "entity", "entities")} and ${plural(run.facts, "fact")}. Ask for one end of a fact, and the trained model ranks the answers: those it knows, and those it thinks are missing.`,
+        `The graph “${run.graph}” has ${plural(run.num_entities, "entity", "entities")} and ${plural(run.num_triples, "fact")}. Ask for the head or tail of a fact: the trained model ranks all entities, those in the graph and those that may be missing.`,
       ),
       links.length > 0 && h("p", { class: "hint" }, "For example"),
-      h("ul", { class: "questions large" }, ...links),
+      h("ul", { class: "queries large" }, ...links),
     ),
   ];
 }

@@ -1,45 +1,45 @@
-/** What is known of an entity: its types, facts, questions that suit it, and what is like it. */
-import { type EntityCard, type Fact, get, type Named, type Neighbour } from "./api";
+/** An entity: its types, facts, suggested queries and nearest neighbors. */
+import { type EntityCard, get, type Named, type Neighbor, type Triple } from "./api";
 import { type Child, h } from "./dom";
-import { entityLink, factLine, idNote, sentence } from "./parts";
+import { entityLink, idNote, sentence, tripleLine } from "./parts";
 import { href, type Side } from "./state";
 import { decimal, plural } from "./text";
 
 const FACTS_SHOWN = 6;
-const QUESTIONS_SHOWN = 6;
+const QUERIES_SHOWN = 6;
 const TYPES_SHOWN = 8;
 
-export interface Known {
+export interface EntityDetails {
   card: EntityCard;
-  neighbours: Neighbour[];
+  neighbors: Neighbor[];
 }
 
-export async function lookUp(name: string, run: string, signal: AbortSignal): Promise<Known> {
+export async function lookUp(name: string, run: string, signal: AbortSignal): Promise<EntityDetails> {
   const [card, similar] = await Promise.all([
     get<EntityCard>("/api/entity", { run, name }, signal),
-    get<{ neighbours: Neighbour[] }>("/api/similar", { run, entity: name, top: 8 }, signal),
+    get<{ neighbors: Neighbor[] }>("/api/similar", { run, entity: name, top: 8 }, signal),
   ]);
-  return { card, neighbours: similar.neighbours };
+  return { card, neighbors: similar.neighbors };
 }
 
-export function drawCard({ card, neighbours }: Known): Child[] {
-  const [first, rest] = [card.some.slice(0, FACTS_SHOWN), card.some.slice(FACTS_SHOWN)];
-  const unseen = card.facts - card.some.length;
+export function drawCard({ card, neighbors }: EntityDetails): Child[] {
+  const [first, rest] = [card.triples.slice(0, FACTS_SHOWN), card.triples.slice(FACTS_SHOWN)];
+  const unlisted = card.num_triples - card.triples.length;
   return [
     h("h3", {}, card.label, " ", idNote(card)),
     types(card.types),
     card.description !== null && h("p", {}, card.description),
-    questions(card),
-    h("h4", {}, plural(card.facts, "known fact")),
+    queries(card),
+    h("h4", {}, plural(card.num_triples, "fact")),
     factList(first),
     rest.length > 0 &&
       h("details", {}, h("summary", {}, `${plural(rest.length, "more fact")}`), factList(rest)),
-    unseen > 0 && h("p", { class: "hint" }, `… and ${plural(unseen, "fact")} not listed here.`),
+    unlisted > 0 && h("p", { class: "hint" }, `… and ${plural(unlisted, "fact")} not listed here.`),
     h("h4", {}, "Similar"),
     h(
       "ul",
       { class: "similar" },
-      ...neighbours.map(({ entity, similarity }) =>
+      ...neighbors.map(({ entity, similarity }) =>
         h("li", {}, entityLink(entity), h("span", { class: "figure" }, decimal(similarity))),
       ),
     ),
@@ -64,37 +64,37 @@ function types(all: string[]): Child {
   );
 }
 
-function factList(facts: Fact[]): HTMLElement {
-  return h("ul", { class: "facts" }, ...facts.map((fact) => h("li", {}, factLine(fact))));
+function factList(triples: Triple[]): HTMLElement {
+  return h("ul", { class: "facts" }, ...triples.map((triple) => h("li", {}, tripleLine(triple))));
 }
 
-interface Suited {
+interface SuggestedQuery {
   relation: Named;
   side: Side;
 }
 
-/** The questions that make sense for an entity: those its own facts answer. */
-export function suitedQuestions(card: EntityCard): Suited[] {
-  const found = new Map<string, Suited>();
-  for (const { head, relation } of card.some) {
+/** Queries that the triples of an entity answer. */
+export function suggestedQueries(card: EntityCard): SuggestedQuery[] {
+  const found = new Map<string, SuggestedQuery>();
+  for (const { head, relation } of card.triples) {
     const side = head.id === card.id ? "tails" : "heads";
     found.set(`${side} ${relation.id}`, { relation, side });
   }
   return [...found.values()];
 }
 
-function questions(card: EntityCard): Child {
-  const suited = suitedQuestions(card).slice(0, QUESTIONS_SHOWN);
-  if (suited.length === 0) return null;
+function queries(card: EntityCard): Child {
+  const suggested = suggestedQueries(card).slice(0, QUERIES_SHOWN);
+  if (suggested.length === 0) return null;
   return h(
     "div",
     {},
     h("h4", {}, "Ask"),
-    h("ul", { class: "questions" }, ...suited.map((one) => h("li", {}, questionLink(card, one)))),
+    h("ul", { class: "queries" }, ...suggested.map((query) => h("li", {}, queryLink(card, query)))),
   );
 }
 
-export function questionLink(entity: Named, { relation, side }: Suited): HTMLElement {
+export function queryLink(entity: Named, { relation, side }: SuggestedQuery): HTMLElement {
   const link = href({
     view: "ask",
     entity: entity.id,
@@ -103,5 +103,5 @@ export function questionLink(entity: Named, { relation, side }: Suited): HTMLEle
     which: "all",
     type: null,
   });
-  return h("a", { class: "question-link", href: link }, sentence(entity, relation, side));
+  return h("a", { class: "query-link", href: link }, sentence(entity, relation, side));
 }

@@ -1,15 +1,15 @@
-/** The view of two runs asked the same question, side by side. */
-import { type Answer, type Reply, type RunInfo } from "./api";
-import { answerRow, ask, asked, noAnswers, questionKey, subject } from "./answers";
+/** The view of two models that answer the same query, side by side. */
+import { type Answer, type Prediction, type RunInfo } from "./api";
+import { answerRow, givenEntity, noAnswers, predict, queryKey, queryOf } from "./answers";
 import { announce, byId, type Child, h } from "./dom";
 import { sentence } from "./parts";
 import { notice, Panel, skeletonRows } from "./panel";
-import type { Question } from "./question";
+import type { QueryForm } from "./query-form";
 import { current, go, type State } from "./state";
 import { decimal, plural } from "./text";
 
 interface Outcome {
-  reply: Reply | null;
+  reply: Prediction | null;
   error: Error | null;
 }
 
@@ -17,8 +17,8 @@ export class CompareView {
   private readonly panel = new Panel(byId("compare-body"), skeletonRows(8));
   private readonly other = byId<HTMLSelectElement>("other-run");
 
-  constructor(private readonly question: Question) {
-    question.options.append(byId("compare-choice"));
+  constructor(private readonly form: QueryForm) {
+    form.options.append(byId("compare-choice"));
     this.other.addEventListener("change", () => go({ other: this.other.value }));
   }
 
@@ -29,31 +29,31 @@ export class CompareView {
       ...others.map(({ name, model }) => h("option", { value: name }, `${name} (${model})`)),
     );
     const other = others.find(({ name }) => name === state.other) ?? others[0];
-    const whole = asked(state);
+    const query = queryOf(state);
     if (!other) {
       this.panel.place("one run", () => [onlyOne(run)]);
       return;
     }
     this.other.value = other.name;
-    if (whole === null) {
-      this.panel.place("no question", () => [
+    if (query === null) {
+      this.panel.place("no query", () => [
         notice(
           "Ask a question",
-          "Choose an entity and a relation above: both runs answer, and what they see differently is marked.",
+          "Choose an entity and a relation above: both models answer, and differences are marked.",
         ),
       ]);
       return;
     }
     void this.panel.show(
-      `${questionKey(state, run.name)} ${other.name}`,
+      `${queryKey(state, run.name)} ${other.name}`,
       async (signal) => {
         const outcomes = await Promise.all(
-          [run, other].map((one) => outcome(ask(whole, state, one.name, signal))),
+          [run, other].map((one) => outcome(predict(query, state, one.name, signal))),
         );
         signal.throwIfAborted();
-        // One run may not know a name; if neither does, that is the answer.
+        // A name may be unknown to one of the two models; if to both, show the error.
         const [first, second] = outcomes;
-        if (!first || !second || (first.error && second.error)) throw first?.error ?? new Error("no answer");
+        if (!first || !second || (first.error && second.error)) throw first?.error ?? new Error("no response");
         return [first, second] as const;
       },
       (outcomes) => this.draw(outcomes, [run, other]),
@@ -64,13 +64,13 @@ export class CompareView {
     const state = current();
     const [first, second] = [outcomes[0].reply?.answers ?? [], outcomes[1].reply?.answers ?? []];
     const reply = outcomes[0].reply ?? outcomes[1].reply;
-    const entity = reply && subject(reply, state.side);
-    if (entity) this.question.learn(entity);
+    const entity = reply && givenEntity(reply, state.side);
+    if (entity) this.form.setLabel(entity);
     const ids = new Set(first.map(({ id }) => id));
     const shared = second.filter(({ id }) => ids.has(id)).length;
     const most = Math.max(first.length, second.length);
     const summary =
-      first[0]?.id === second[0]?.id ? "Both put the same answer first" : "They put different answers first";
+      first[0]?.id === second[0]?.id ? "Both rank the same answer first" : "They rank different answers first";
     const text = `${summary}; ${shared} of ${plural(most, "answer")} are in both lists.`;
     announce(text);
     const columns = h(
@@ -79,10 +79,10 @@ export class CompareView {
       column(run, outcomes[0], outcomes[1].reply, state),
       column(other, outcomes[1], outcomes[0].reply, state),
     );
-    pairUp(columns);
+    linkLists(columns);
     return [
-      entity && reply?.question.relation
-        ? h("h2", { class: "asked" }, sentence(entity, reply.question.relation, state.side))
+      entity && reply?.query.relation
+        ? h("h2", { class: "query-title" }, sentence(entity, reply.query.relation, state.side))
         : null,
       !outcomes[0].error && !outcomes[1].error && h("p", { class: "hint" }, text),
       columns,
@@ -90,7 +90,7 @@ export class CompareView {
   }
 }
 
-async function outcome(reply: Promise<Reply>): Promise<Outcome> {
+async function outcome(reply: Promise<Prediction>): Promise<Outcome> {
   try {
     return { reply: await reply, error: null };
   } catch (error) {
@@ -98,14 +98,14 @@ async function outcome(reply: Promise<Reply>): Promise<Outcome> {
   }
 }
 
-function column(run: RunInfo, { reply, error }: Outcome, others: Reply | null, state: State): HTMLElement {
+function column(run: RunInfo, { reply, error }: Outcome, others: Prediction | null, state: State): HTMLElement {
   const mrr = run.metrics?.mrr;
   const about =
     `${run.model}, ${plural(run.dim, "dimension")}` +
     (typeof mrr === "number" ? `, MRR ${decimal(mrr, 3)}` : "");
   const answers = reply?.answers ?? [];
   const rows = answers.map((answer) =>
-    answerRow(answer, answers, state, others && shift(answer, others.answers, state.top)),
+    answerRow(answer, answers, state, others && rankShift(answer, others.answers, state.top)),
   );
   const body = error
     ? notice("No answer", error.message)
@@ -121,8 +121,8 @@ function column(run: RunInfo, { reply, error }: Outcome, others: Reply | null, s
   );
 }
 
-/** How this run's place for an answer differs from the other's. */
-function shift(answer: Answer, others: readonly Answer[], top: number): HTMLElement {
+/** The difference of ranks between the two models. */
+function rankShift(answer: Answer, others: readonly Answer[], top: number): HTMLElement {
   const there = others.find(({ id }) => id === answer.id);
   if (!there)
     return h(
@@ -142,8 +142,8 @@ function shift(answer: Answer, others: readonly Answer[], top: number): HTMLElem
   );
 }
 
-/** Pointing at an answer lights it up in both lists. */
-function pairUp(columns: HTMLElement): void {
+/** Highlight the answer under the pointer in both lists. */
+function linkLists(columns: HTMLElement): void {
   const light = (event: Event, isOn: boolean): void => {
     const id = (event.target as Element).closest<HTMLElement>("li.answer")?.dataset["id"];
     for (const row of columns.querySelectorAll<HTMLElement>("li.answer")) {
@@ -158,7 +158,7 @@ function pairUp(columns: HTMLElement): void {
 function onlyOne(run: RunInfo): HTMLElement {
   return notice(
     "Only one run is served",
-    "Name two runs of the same graph when you start the server, and their answers stand here side by side:",
+    "Start the server with two runs of the same graph to compare their answers:",
     h("pre", {}, `fivestar serve ${run.name} ANOTHER_RUN`),
   );
 }

@@ -1,12 +1,12 @@
-/** The choice of a dimension: a small button each, coloured and lettered by the kind of its map. */
-import type { DimensionMap, Kind } from "./api";
+/** The picker of a dimension: a button per dimension, with the color and letter of its class. */
+import type { DimensionMap, MapClass } from "./api";
 import { type Child, h } from "./dom";
-import { KINDS, LETTERS, MEANINGS } from "./kinds";
+import { MAP_CLASSES, LETTERS, MEANINGS } from "./map-classes";
 import { plural } from "./text";
 
 export class DimensionPicker {
   private readonly grid = h("div", { class: "dimensions", role: "radiogroup", "aria-label": "Dimension" });
-  private readonly hidden = new Set<Kind>();
+  private readonly hidden = new Set<MapClass>();
   private buttons: HTMLButtonElement[] = [];
 
   constructor(
@@ -32,27 +32,27 @@ export class DimensionPicker {
     }
   }
 
-  private button({ dimension, kind }: DimensionMap): HTMLButtonElement {
+  private button({ dimension, map_class: mapClass }: DimensionMap): HTMLButtonElement {
     return h(
       "button",
       {
         type: "button",
         role: "radio",
-        class: `dimension kind-${kind}`,
+        class: `dimension class-${mapClass}`,
         "aria-checked": "false",
-        "aria-label": `Dimension ${dimension}, ${kind}`,
+        "aria-label": `Dimension ${dimension}, ${mapClass}`,
         tabindex: -1,
         onclick: () => this.choose(dimension),
       },
       h("span", { class: "dimension-number" }, String(dimension)),
-      h("span", { class: "dimension-letter" }, LETTERS[kind]),
+      h("span", { class: "dimension-letter" }, LETTERS[mapClass]),
     );
   }
 
-  /** The kinds there are; pressing one hides its dimensions or shows them. */
+  /** The classes of the relation; pressing one hides or shows its dimensions. */
   private legend(): HTMLElement {
-    const rows = KINDS.flatMap((kind) => {
-      const many = this.dimensions.filter((one) => one.kind === kind).length;
+    const rows = MAP_CLASSES.flatMap((mapClass) => {
+      const many = this.dimensions.filter((one) => one.map_class === mapClass).length;
       if (many === 0) return [];
       const button = h(
         "button",
@@ -60,24 +60,24 @@ export class DimensionPicker {
           type: "button",
           class: "legend-item",
           "aria-pressed": "true",
-          title: MEANINGS[kind],
-          onclick: () => this.toggle(kind, button),
+          title: MEANINGS[mapClass],
+          onclick: () => this.toggle(mapClass, button),
         },
-        h("span", { class: `swatch kind-${kind}`, "aria-hidden": "true" }, LETTERS[kind]),
-        `${kind} `,
+        h("span", { class: `swatch class-${mapClass}`, "aria-hidden": "true" }, LETTERS[mapClass]),
+        `${mapClass} `,
         h("span", { class: "figure" }, String(many)),
       );
       return [button];
     });
-    const label = `Kinds of the ${plural(this.dimensions.length, "dimension")}; press to hide or show`;
+    const label = `Classes of the ${plural(this.dimensions.length, "dimension")}; press to hide or show`;
     return h("div", { class: "legend", role: "group", "aria-label": label }, ...rows);
   }
 
-  private toggle(kind: Kind, button: HTMLElement): void {
-    if (!this.hidden.delete(kind)) this.hidden.add(kind);
-    button.setAttribute("aria-pressed", String(!this.hidden.has(kind)));
+  private toggle(mapClass: MapClass, button: HTMLElement): void {
+    if (!this.hidden.delete(mapClass)) this.hidden.add(mapClass);
+    button.setAttribute("aria-pressed", String(!this.hidden.has(mapClass)));
     for (const [row, one] of this.dimensions.entries())
-      this.buttons[row]?.toggleAttribute("hidden", this.hidden.has(one.kind));
+      this.buttons[row]?.toggleAttribute("hidden", this.hidden.has(one.map_class));
   }
 
   private key(event: KeyboardEvent): void {

@@ -1,4 +1,4 @@
-/** Starts swagger-ui, which asks nobody but this server. */
+/** Starts Swagger UI for this server only. */
 declare const SwaggerUIBundle: (settings: object) => void;
 
 SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger-ui", validatorUrl: null, deepLinking: true });

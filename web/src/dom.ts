@@ -38,9 +38,9 @@ export function announce(text: string): void {
   byId("status").textContent = text;
 }
 
-/** The colour that a custom property of the style sheet has now, as rgb(…). */
-export function cssColour(property: string): string {
-  const probe = byId("colour-probe");
+/** The current color of a CSS custom property, as rgb(…). */
+export function cssColor(property: string): string {
+  const probe = byId("color-probe");
   probe.style.color = `var(${property})`;
   return getComputedStyle(probe).color;
 }

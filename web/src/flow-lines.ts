@@ -1,5 +1,5 @@
 /** Lines along which a flow moves points of the sphere, evenly spread over it. */
-import { chordal, type Flow, fromSphere, moved, onSphere, type Ray, type Vector } from "./moebius";
+import { chordal, type Flow, fromSphere, moved, onSphere, type Ray, type Vector } from "./mobius";
 
 const SEEDS = 420;
 // Lines begin this far from others, and end where they come much nearer.

@@ -1,10 +1,10 @@
-/** The view of a relation's geometry: the map of one dimension on the sphere and in the plane. */
+/** The geometry of a relation: the map of one dimension on the sphere and in the plane. */
 import { type DimensionMap, type Geometry, get, Problem, type RunInfo } from "./api";
-import { remedies } from "./ask";
+import { suggestions } from "./ask";
 import { byId, type Child, h } from "./dom";
 import { DimensionPicker } from "./dimensions";
-import { describe, matrixOf, multiplierText } from "./kinds";
-import { Flow, point } from "./moebius";
+import { describe, matrixOf, multiplierText } from "./map-classes";
+import { Flow, point } from "./mobius";
 import { notice, Panel } from "./panel";
 import { Plane } from "./plane";
 import { arrow } from "./parts";
@@ -40,19 +40,19 @@ export class GeometryView {
 
   constructor() {
     onThemeChange(() => {
-      this.sphere?.recolour();
+      this.sphere?.recolor();
       this.plane.draw();
     });
   }
 
   update(state: State, run: RunInfo): void {
-    if (!run.geometry) {
+    if (!run.has_geometry) {
       this.panel.place(`none ${run.name}`, () => [noGeometry(run)]);
     } else if (state.relation === null) {
       this.panel.place("no relation", () => [
         notice(
           "Choose a relation",
-          "Each of its dimensions is a map of the sphere to itself, and can be seen here.",
+          "Pick a relation to see its Möbius map in each dimension.",
         ),
       ]);
     } else {
@@ -61,7 +61,7 @@ export class GeometryView {
         `${run.name} ${relation}`,
         (signal) => get<Geometry>("/api/geometry", { run: run.name, relation }, signal),
         (geometry) => this.draw(geometry),
-        (problem: Problem) => remedies(problem, "relation"),
+        (problem: Problem) => suggestions(problem, "relation"),
       );
       this.select(state.dim);
     }
@@ -89,15 +89,15 @@ export class GeometryView {
         h(
           "span",
           { class: "sentence" },
-          h("span", { class: "thing" }, "z"),
+          h("span", { class: "entity-name" }, "z"),
           arrow(geometry.relation),
-          h("span", { class: "thing" }, "(a z + b) / (c z + d)"),
+          h("span", { class: "entity-name" }, "(a z + b) / (c z + d)"),
         ),
       ),
       h(
         "p",
         { class: "hint" },
-        `${plural(geometry.facts, "fact")}. One map for each of ${plural(geometry.dimensions.length, "dimension")}: ${shares(geometry)}.`,
+        `${plural(geometry.num_triples, "fact")}. One map per dimension (${plural(geometry.dimensions.length, "dimension")}): ${shares(geometry)}.`,
       ),
       h("section", { class: "picker", "aria-label": "Dimensions" }, ...this.picker.draw()),
       h(
@@ -121,7 +121,7 @@ export class GeometryView {
           h(
             "figcaption",
             { class: "slider" },
-            h("label", { for: "progress" }, "How much of the map is done"),
+            h("label", { for: "progress" }, "Progress of the map"),
             progress,
           ),
         ),
@@ -141,9 +141,9 @@ export class GeometryView {
   }
 
   private showMap(chosen: DimensionMap, flow: Flow | null): void {
-    const moving = chosen.kind === "identity" || chosen.kind === "degenerate" ? null : flow;
-    this.plane.show(flow, `--line-${chosen.kind}`);
-    this.sphere?.show(moving, `--line-${chosen.kind}`);
+    const moving = chosen.map_class === "identity" || chosen.map_class === "degenerate" ? null : flow;
+    this.plane.show(flow, `--line-${chosen.map_class}`);
+    this.sphere?.show(moving, `--line-${chosen.map_class}`);
   }
 
   private async startSphere(): Promise<void> {
@@ -159,8 +159,8 @@ export class GeometryView {
     } catch {
       this.stage.replaceChildren(
         notice(
-          "No sphere here",
-          "This browser shows no 3-D graphics (WebGL). The plane beside shows the same map.",
+          "No 3-D graphics",
+          "This browser does not support WebGL. The plane shows the same map.",
         ),
       );
       this.stage.removeAttribute("tabindex");
@@ -180,20 +180,20 @@ export class GeometryView {
 }
 
 function shares(geometry: Geometry): string {
-  const found = Object.entries(geometry.kinds).filter(([, share]) => share > 0);
+  const found = Object.entries(geometry.class_shares).filter(([, share]) => share > 0);
   return found
     .sort(([, p], [, q]) => q - p)
-    .map(([kind, share]) => `${percent(share)} ${kind}`)
+    .map(([mapClass, share]) => `${percent(share)} ${mapClass}`)
     .join(", ");
 }
 
 function drawFacts(
-  { dimension, kind, matrix, steadiness }: DimensionMap,
+  { dimension, map_class: mapClass, matrix, relative_determinant: determinant }: DimensionMap,
   flow: Flow | null,
   dimensions: number,
 ): Child[] & Node[] {
   const fixed =
-    kind === "identity" || kind === "degenerate"
+    mapClass === "identity" || mapClass === "degenerate"
       ? []
       : (flow?.fixedPoints ?? []).map((at) => pointText(point(at)));
   const [end, start] = fixed;
@@ -213,21 +213,21 @@ function drawFacts(
       `Dimension ${dimension}`,
       h("span", { class: "of" }, ` of ${dimensions}`),
       " ",
-      h("span", { class: `kind kind-${kind}` }, kind),
+      h("span", { class: `map-class class-${mapClass}` }, mapClass),
     ),
-    h("p", {}, describe(kind, flow)),
+    h("p", {}, describe(mapClass, flow)),
     h(
       "dl",
       {},
       ...term("Fixed points", points),
-      ...term("Multiplier k", flow === null || kind === "degenerate" ? "–" : multiplierText(flow.multiplier)),
+      ...term("Multiplier k", flow === null || mapClass === "degenerate" ? "–" : multiplierText(flow.multiplier)),
       ...term(
         "Matrix",
         matrix.map((entry, number) => `${names[number]} = ${complexText(entry, 3)}`).join("   "),
       ),
       ...term(
-        "Steadiness",
-        `${decimal(steadiness)}  (1: a rotation of the sphere; 0: all goes to one point)`,
+        "Relative determinant",
+        `${decimal(determinant)}  (1: rotation of the sphere, 0: degenerate)`,
       ),
     ),
   ];
@@ -237,15 +237,15 @@ const term = (name: string, text: string): HTMLElement[] => [h("dt", {}, name), 
 
 function noGeometry(run: RunInfo): HTMLElement {
   return notice(
-    "No sphere for this run",
-    `The relations of ${run.name} (${run.model}) are no Möbius maps. A 5★E has them: fivestar train --model fivestar --denominator mobius.`,
+    "No Möbius maps in this model",
+    `The relations of ${run.name} (${run.model}) are not Möbius maps. Those of 5★E are: fivestar train --model fivestar --denominator mobius.`,
     h(
       "div",
       { class: "row" },
       h(
         "button",
         { type: "button", class: "button", onclick: () => go({ view: "ask" }) },
-        "Back to questions",
+        "Back to Ask",
       ),
     ),
   );

@@ -1,4 +1,4 @@
-/** Puts the views together. */
+/** Sets up the page and its views. */
 import { About } from "./about";
 import { get, type RunInfo, whenUnauthorized } from "./api";
 import { AskView } from "./ask";
@@ -7,7 +7,7 @@ import { byId, h } from "./dom";
 import { GeometryView } from "./geometry";
 import { MapView } from "./map";
 import { Panel } from "./panel";
-import { Question } from "./question";
+import { QueryForm } from "./query-form";
 import { current, go, href, type State, subscribe, type View } from "./state";
 import { startThemeButton } from "./theme";
 import { askToken } from "./token";
@@ -15,11 +15,11 @@ import { askToken } from "./token";
 const TITLES: Record<View, string> = { ask: "Ask", geometry: "Geometry", map: "Map", compare: "Compare" };
 
 class Page {
-  private readonly question = new Question(byId("question"));
-  private readonly ask = new AskView(this.question);
+  private readonly form = new QueryForm(byId("query"));
+  private readonly ask = new AskView(this.form);
   private readonly geometry = new GeometryView();
   private readonly map = new MapView();
-  private readonly compare = new CompareView(this.question);
+  private readonly compare = new CompareView(this.form);
   private readonly about = new About();
   private readonly runPicker = byId<HTMLSelectElement>("run");
   private shownView: View | null = null;
@@ -39,8 +39,8 @@ class Page {
     document.title = [state.entity, state.relation, TITLES[state.view], "fivestar"]
       .filter(Boolean)
       .join(" · ");
-    this.question.update(state);
-    this.question.useRun(run);
+    this.form.update(state);
+    this.form.useRun(run);
     this.about.update(run);
     if (state.view === "ask") this.ask.update(state, run);
     if (state.view === "geometry") this.geometry.update(state, run);

@@ -1,4 +1,4 @@
-/** The view of all entities as points, coloured by type. */
+/** The view of entities as points, colored by type. */
 import { type EntityMap, get, type MapPoint, type RunInfo } from "./api";
 import { byId, type Child, h } from "./dom";
 import { entityLink } from "./parts";
@@ -8,7 +8,7 @@ import { adjust, current, go, type Method, type State } from "./state";
 import { count, plural } from "./text";
 import { onThemeChange } from "./theme";
 
-const MOST_POINTS = 2000;
+const MAX_POINTS = 2000;
 
 export class MapView {
   private readonly panel = new Panel(byId("map-body"), () => [
@@ -19,7 +19,7 @@ export class MapView {
         "p",
         { class: "loading" },
         current().method === "tsne"
-          ? "Laying out the map; the first time takes some seconds …"
+          ? "Computing the layout; the first time takes some seconds …"
           : "Loading the map …",
       ),
     ),
@@ -37,7 +37,7 @@ export class MapView {
     void this.panel.show(
       `${run.name} ${state.method}`,
       (signal) =>
-        get<EntityMap>("/api/map", { run: run.name, method: state.method, limit: MOST_POINTS }, signal),
+        get<EntityMap>("/api/map", { run: run.name, method: state.method, limit: MAX_POINTS }, signal),
       (map) => this.draw(map, run),
     );
     if (state.entity !== null) this.scatter?.find(state.entity);
@@ -90,11 +90,11 @@ export class MapView {
         ),
       ),
       named,
-      map.points.length < run.entities &&
+      map.points.length < run.num_entities &&
         h(
           "p",
           { class: "hint" },
-          `The ${count(map.points.length)} of ${plural(run.entities, "entity", "entities")} with most facts.`,
+          `The ${count(map.points.length)} of ${plural(run.num_entities, "entity", "entities")} with the most facts.`,
         ),
     ];
   }

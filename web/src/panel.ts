@@ -1,12 +1,12 @@
-/** A part of the page that loads: designed states for loading, failing and nothing to show. */
-import { Latest, Problem } from "./api";
+/** A part of the page with states for loading, errors and content. */
+import { LatestRequest, Problem } from "./api";
 import { announce, type Child, h, present } from "./dom";
 
-// Answers that come sooner than this need no sign of waiting.
-const PATIENCE = 150;
+// Milliseconds before the loading state is shown.
+const LOADING_DELAY = 150;
 
 export class Panel {
-  private readonly latest = new Latest();
+  private readonly latest = new LatestRequest();
   private key: string | null = null;
 
   constructor(
@@ -14,7 +14,7 @@ export class Panel {
     private readonly skeleton: () => Child[] = () => [h("p", { class: "loading" }, "Loading …")],
   ) {}
 
-  /** Load and draw what `key` stands for, unless that is shown already. */
+  /** Load and draw the content of `key`, unless it is shown already. */
   async show<T>(
     key: string,
     load: (signal: AbortSignal) => Promise<T>,
@@ -25,26 +25,26 @@ export class Panel {
     this.key = key;
     const signal = this.latest.begin();
     this.element.setAttribute("aria-busy", "true");
-    const patience = setTimeout(() => this.fill(this.skeleton()), PATIENCE);
+    const timer = setTimeout(() => this.fill(this.skeleton()), LOADING_DELAY);
     try {
       const value = await load(signal);
       if (signal.aborted) return;
-      clearTimeout(patience);
+      clearTimeout(timer);
       this.fill(draw(value));
     } catch (error) {
       if (signal.aborted) return;
       const problem = error instanceof Problem ? error : unexpected(error);
       this.key = null;
-      const again = (): void => void this.show(key, load, draw, actions);
-      this.fill([problemNotice(problem, again, actions(problem))]);
+      const retry = (): void => void this.show(key, load, draw, actions);
+      this.fill([problemNotice(problem, retry, actions(problem))]);
       announce(problem.detail);
     } finally {
-      clearTimeout(patience);
+      clearTimeout(timer);
       if (!signal.aborted) this.element.removeAttribute("aria-busy");
     }
   }
 
-  /** Show something that needs no loading. */
+  /** Show content that needs no loading. */
   place(key: string, draw: () => Child[]): void {
     if (key === this.key) return;
     this.latest.stop();
@@ -74,9 +74,9 @@ export function notice(title: string, text: Child, ...more: Child[]): HTMLElemen
   return h("div", { class: "notice" }, h("h2", {}, title), h("p", {}, text), ...more);
 }
 
-function problemNotice(problem: Problem, again: () => void, actions: Child[]): HTMLElement {
-  const retry = h("button", { type: "button", class: "button", onclick: again }, "Try again");
-  const buttons = actions.length > 0 ? actions : [retry];
+function problemNotice(problem: Problem, retry: () => void, actions: Child[]): HTMLElement {
+  const button = h("button", { type: "button", class: "button", onclick: retry }, "Try again");
+  const buttons = actions.length > 0 ? actions : [button];
   const element = notice(
     titles[problem.code] ?? problem.title,
     problem.detail,
@@ -87,14 +87,14 @@ function problemNotice(problem: Problem, again: () => void, actions: Child[]): H
 }
 
 const titles: Record<string, string> = {
-  "unknown-name": "No such name",
-  "ambiguous-name": "Several things have this name",
-  "unknown-run": "No such run",
-  "no-geometry": "No sphere for this run",
-  unauthorized: "A token is needed",
+  "unknown-name": "Unknown name",
+  "ambiguous-name": "Ambiguous name",
+  "unknown-run": "Unknown run",
+  "no-geometry": "No Möbius maps in this model",
+  unauthorized: "A token is required",
   busy: "The server is busy",
-  timeout: "That took too long",
-  internal: "The server made a mistake",
+  timeout: "Timeout",
+  internal: "Internal error",
 };
 
 /** Grey bars where a list will be. */

@@ -3,7 +3,7 @@ import { BufferAttribute, BufferGeometry, CanvasTexture, type Color, Points, Poi
 import { abs, log } from "./complex";
 import { h } from "./dom";
 import { spread } from "./flow-lines";
-import { type Flow, fromSphere, moved, onSphere, type Ray } from "./moebius";
+import { type Flow, fromSphere, moved, onSphere, type Ray } from "./mobius";
 import { toScene } from "./sphere-parts";
 
 const PARTICLES = 168;
@@ -29,7 +29,7 @@ const MATERIAL = new PointsMaterial({
 export class Particles {
   readonly points: Points;
   private readonly positions = new BufferAttribute(new Float32Array(PARTICLES * TAIL * 3), 3);
-  private readonly colours = new BufferAttribute(new Float32Array(PARTICLES * TAIL * 4), 4);
+  private readonly colors = new BufferAttribute(new Float32Array(PARTICLES * TAIL * 4), 4);
   private readonly seeds: Ray[] = spread(PARTICLES).map((place) => fromSphere(place));
   private readonly lives: number[] = this.seeds.map(() => 0);
   /** The power of the map that a whole life is. */
@@ -37,12 +37,12 @@ export class Particles {
 
   constructor(
     private readonly flow: Flow,
-    private readonly colour: Color,
+    private readonly color: Color,
   ) {
     this.lifetime = Math.min(LONGEST_LIFE, LIFE_STRETCH / Math.max(abs(log(flow.multiplier)), 0.05));
     const geometry = new BufferGeometry();
     geometry.setAttribute("position", this.positions);
-    geometry.setAttribute("color", this.colours);
+    geometry.setAttribute("color", this.colors);
     this.points = new Points(geometry, MATERIAL);
     this.points.frustumCulled = false;
     this.points.renderOrder = 3;
@@ -56,19 +56,19 @@ export class Particles {
       for (let tail = 0; tail < TAIL; tail++) this.place(group, age % 1, tail);
     }
     this.positions.needsUpdate = true;
-    this.colours.needsUpdate = true;
+    this.colors.needsUpdate = true;
   }
 
   private place(group: number, life: number, tail: number): void {
     const power = this.flow.power((life - 0.5 - tail * TAIL_STEP) * this.lifetime);
     const light = Math.sin(Math.PI * life) * (1 - tail / TAIL) ** 2;
-    const { r, g, b } = this.colour;
+    const { r, g, b } = this.color;
     for (let number = group; number < PARTICLES; number += GROUPS) {
       const seed = this.seeds[number];
       if (!seed) continue;
       const { x, y, z } = toScene(onSphere(moved(power, seed)), 1.012);
       this.positions.setXYZ(number * TAIL + tail, x, y, z);
-      this.colours.setXYZW(number * TAIL + tail, r, g, b, light);
+      this.colors.setXYZW(number * TAIL + tail, r, g, b, light);
     }
   }
 

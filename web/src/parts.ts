@@ -1,39 +1,39 @@
-/** Pieces that several views share. */
-import type { Fact, Named } from "./api";
+/** Elements that several views share. */
+import type { Named, Split, Triple } from "./api";
 import { h } from "./dom";
 import { href, type Side } from "./state";
 import { shortName } from "./text";
 
-/** A relation as an arrow between two things; backwards if it is walked against its direction. */
-export function arrow(relation: Named, backwards = false): HTMLElement {
+/** A relation as an arrow between two entities. */
+export function arrow(relation: Named, inverse = false): HTMLElement {
   return h(
     "span",
-    { class: backwards ? "arrow backwards" : "arrow", title: relation.id },
-    backwards && h("span", { class: "visually-hidden" }, "backwards along "),
+    { class: inverse ? "arrow inverse" : "arrow", title: relation.id },
+    inverse && h("span", { class: "visually-hidden" }, "inverse of "),
     h("span", { class: "arrow-name" }, shortName(relation.label)),
   );
 }
 
-/** The question as a sentence; what is asked for is a question mark. */
-export function sentence(asked: Named, relation: Named, side: Side): HTMLElement {
-  const known = h("span", { class: "thing" }, asked.label);
-  const unknown = h("span", { class: "thing unknown" }, "?");
-  const [head, tail] = side === "tails" ? [known, unknown] : [unknown, known];
+/** A query as a sentence, with a question mark for the missing slot. */
+export function sentence(entity: Named, relation: Named, side: Side): HTMLElement {
+  const given = h("span", { class: "entity-name" }, entity.label);
+  const missing = h("span", { class: "entity-name missing" }, "?");
+  const [head, tail] = side === "tails" ? [given, missing] : [missing, given];
   return h("span", { class: "sentence" }, head, arrow(relation), tail);
 }
 
-/** A link that makes an entity the one asked about. */
+/** A link to a query about an entity. */
 export function entityLink(entity: Named, relation?: Named, side?: Side): HTMLAnchorElement {
-  const question = relation && side ? { relation: relation.id, side } : {};
+  const query = relation && side ? { relation: relation.id, side } : {};
   return h(
     "a",
-    { class: "entity", href: href({ view: "ask", entity: entity.id, ...question }) },
+    { class: "entity", href: href({ view: "ask", entity: entity.id, ...query }) },
     entity.label,
   );
 }
 
-/** A fact, both ends of which lead on: each asks what else stands in its place. */
-export function factLine({ head, relation, tail }: Fact): HTMLElement {
+/** A triple; its head and tail link to queries. */
+export function tripleLine({ head, relation, tail }: Triple): HTMLElement {
   return h(
     "span",
     { class: "sentence" },
@@ -43,20 +43,22 @@ export function factLine({ head, relation, tail }: Fact): HTMLElement {
   );
 }
 
-export function badge(known: boolean): HTMLElement {
-  return known
-    ? h("span", { class: "badge known", title: "The graph says so already" }, "known")
-    : h("span", { class: "badge new", title: "Not in the graph: predicted" }, "new");
+/** Whether a triple is in train, held out (valid, test), or new. */
+export function badge(split: Split | null): HTMLElement {
+  if (split === null) return h("span", { class: "badge new", title: "Not in the graph" }, "new");
+  return split === "train"
+    ? h("span", { class: "badge known", title: "In the training split" }, "train")
+    : h("span", { class: "badge known", title: "Held out: not trained on" }, split);
 }
 
-/** A bar from 0 to 1. What it says stands beside it as text. */
+/** A bar from 0 to 1; the value is shown as text beside it. */
 export function bar(share: number): HTMLElement {
   const fill = h("span", { class: "fill" });
   fill.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
   return h("span", { class: "bar", "aria-hidden": "true" }, fill);
 }
 
-/** The id, where the label does not say it. */
+/** The id, if it differs from the label. */
 export function idNote(named: Named): HTMLElement | null {
   return named.id === named.label ? null : h("span", { class: "id" }, named.id);
 }

@@ -1,7 +1,7 @@
-/** The plane: a grid, and where a map takes it. */
+/** The plane: a grid and its image under a map. */
 import { abs, type Complex } from "./complex";
-import { cssColour, fitCanvas } from "./dom";
-import { apply, type Flow, type Moebius, type Point, point } from "./moebius";
+import { cssColor, fitCanvas } from "./dom";
+import { apply, type Flow, type Mobius, type Point, point } from "./mobius";
 
 /** The grid and the window reach this far from 0. */
 const GRID = 2;
@@ -14,19 +14,19 @@ type Place = (z: Complex) => readonly [number, number];
 export class Plane {
   private flow: Flow | null = null;
   private progress = 1;
-  private colour = "--accent";
+  private color = "--accent";
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
-  show(flow: Flow | null, colour: string): void {
+  show(flow: Flow | null, color: string): void {
     this.flow = flow;
-    this.colour = colour;
+    this.color = color;
     this.draw();
   }
 
-  /** How much of the map is done: 0 is the grid itself, 1 its image. */
+  /** Set the progress of the map: 0 is the grid itself, 1 its image. */
   setProgress(progress: number): void {
     this.progress = progress;
     this.draw();
@@ -39,11 +39,11 @@ export class Plane {
     const unit = Math.min(width, height) / 2 / WINDOW;
     const place: Place = ([re, im]) => [width / 2 + re * unit, height / 2 - im * unit];
     pen.lineJoin = "round";
-    this.drawGrid(pen, place, null, cssColour("--grid"), cssColour("--grid"), 1);
+    this.drawGrid(pen, place, null, cssColor("--grid"), cssColor("--grid"), 1);
     this.drawAxes(pen, place, width, height);
     if (this.flow !== null) {
       const map = this.flow.power(this.progress);
-      this.drawGrid(pen, place, map, cssColour(this.colour), cssColour("--second"), 1.4);
+      this.drawGrid(pen, place, map, cssColor(this.color), cssColor("--second"), 1.4);
       this.drawFixedPoints(pen, place);
     }
   }
@@ -51,7 +51,7 @@ export class Plane {
   private drawGrid(
     pen: CanvasRenderingContext2D,
     place: Place,
-    map: Moebius | null,
+    map: Mobius | null,
     upright: string,
     level: string,
     thick: number,
@@ -67,7 +67,7 @@ export class Plane {
 
   private drawAxes(pen: CanvasRenderingContext2D, place: Place, width: number, height: number): void {
     const [x, y] = place([0, 0]);
-    pen.strokeStyle = cssColour("--globe-axis");
+    pen.strokeStyle = cssColor("--globe-axis");
     pen.lineWidth = 1;
     pen.beginPath();
     pen.moveTo(0, y);
@@ -75,7 +75,7 @@ export class Plane {
     pen.moveTo(x, 0);
     pen.lineTo(x, height);
     pen.stroke();
-    pen.fillStyle = cssColour("--muted");
+    pen.fillStyle = cssColor("--muted");
     pen.font = "12px Inter, system-ui, sans-serif";
     for (const [text, z] of [
       ["1", [1, 0]],
@@ -96,8 +96,8 @@ export class Plane {
       pen.beginPath();
       pen.arc(x, y, 5.5, 0, 2 * Math.PI);
       pen.lineWidth = 2.5;
-      pen.strokeStyle = cssColour("--ink");
-      pen.fillStyle = cssColour(this.flow?.attracts && number === 1 ? "--surface" : "--ink");
+      pen.strokeStyle = cssColor("--ink");
+      pen.fillStyle = cssColor(this.flow?.attracts && number === 1 ? "--surface" : "--ink");
       pen.fill();
       pen.stroke();
     }
@@ -108,7 +108,7 @@ export class Plane {
 function strokeCurve(
   pen: CanvasRenderingContext2D,
   place: Place,
-  map: Moebius | null,
+  map: Mobius | null,
   curve: (t: number) => Complex,
 ): void {
   pen.beginPath();

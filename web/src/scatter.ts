@@ -1,6 +1,6 @@
 /** Points of the plane on a canvas, to hover, tap, zoom and walk over with the arrow keys. */
 import type { EntityMap, MapPoint } from "./api";
-import { cssColour, fitCanvas } from "./dom";
+import { cssColor, fitCanvas } from "./dom";
 
 const RADIUS = 4;
 // A finger or a pointer this near to a point means it.
@@ -9,12 +9,12 @@ const MARGIN = 26;
 const MOST_LABELS = 28;
 const FARTHEST_ZOOM = 40;
 const MOST_STRETCH = 1.7;
-/** As many shapes as the server sends types: no type is told by colour alone. */
+/** As many shapes as the server sends types: no type is told by color alone. */
 export const SHAPES = ["●", "■", "▲", "◆", "▼", "✚", "★", "⬟"] as const;
 
 export class Scatter {
   private zoom = 1;
-  private centre: [number, number] = [0, 0];
+  private center: [number, number] = [0, 0];
   private named: MapPoint | null = null;
   private frame = 0;
   private readonly hiddenTypes = new Set<number | null>();
@@ -44,7 +44,7 @@ export class Scatter {
     this.name(point);
     const [x, y] = this.place(point);
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    if (x < 0 || y < 0 || x > width || y > height) this.centre = [point.x, point.y];
+    if (x < 0 || y < 0 || x > width || y > height) this.center = [point.x, point.y];
     this.draw();
     return true;
   }
@@ -59,7 +59,7 @@ export class Scatter {
 
   reset(): void {
     this.zoom = 1;
-    this.centre = [0, 0];
+    this.center = [0, 0];
     this.draw();
   }
 
@@ -82,21 +82,21 @@ export class Scatter {
   private place({ x, y }: { x: number; y: number }): [number, number] {
     const { clientWidth, clientHeight } = this.canvas;
     const [across, up] = this.unit;
-    return [clientWidth / 2 + (x - this.centre[0]) * across, clientHeight / 2 - (y - this.centre[1]) * up];
+    return [clientWidth / 2 + (x - this.center[0]) * across, clientHeight / 2 - (y - this.center[1]) * up];
   }
 
   private unplace([left, top]: readonly [number, number]): [number, number] {
     const { clientWidth, clientHeight } = this.canvas;
     const [across, up] = this.unit;
     return [
-      this.centre[0] + (left - clientWidth / 2) / across,
-      this.centre[1] - (top - clientHeight / 2) / up,
+      this.center[0] + (left - clientWidth / 2) / across,
+      this.center[1] - (top - clientHeight / 2) / up,
     ];
   }
 
   private pan(x: number, y: number): void {
     const clamp = (value: number): number => Math.max(-1.1, Math.min(1.1, value));
-    this.centre = [clamp(this.centre[0] + x), clamp(this.centre[1] + y)];
+    this.center = [clamp(this.center[0] + x), clamp(this.center[1] + y)];
   }
 
   private get shown(): MapPoint[] {
@@ -106,11 +106,11 @@ export class Scatter {
   private paint(): void {
     const pen = fitCanvas(this.canvas);
     if (!pen) return;
-    const colours = this.map.types.map((_, type) => cssColour(`--type-${type}`));
-    const none = cssColour("--type-none");
+    const colors = this.map.types.map((_, type) => cssColor(`--type-${type}`));
+    const none = cssColor("--type-none");
     pen.globalAlpha = 0.82;
     for (const point of [...this.shown].reverse()) {
-      pen.fillStyle = point.type === null ? none : (colours[point.type] ?? none);
+      pen.fillStyle = point.type === null ? none : (colors[point.type] ?? none);
       const [x, y] = this.place(point);
       mark(pen, x, y, point.type, RADIUS + Math.min(2, (this.zoom - 1) / 4));
     }
@@ -134,8 +134,8 @@ export class Scatter {
       if (!always && !(fits && free)) return false;
       taken.push(box);
       pen.lineWidth = 3.5;
-      pen.strokeStyle = cssColour("--surface");
-      pen.fillStyle = cssColour("--ink");
+      pen.strokeStyle = cssColor("--surface");
+      pen.fillStyle = cssColor("--ink");
       pen.strokeText(point.label, left, y);
       pen.fillText(point.label, left, y);
       return true;
@@ -154,7 +154,7 @@ export class Scatter {
     pen.beginPath();
     pen.arc(x, y, RADIUS + 5, 0, 2 * Math.PI);
     pen.lineWidth = 2.5;
-    pen.strokeStyle = cssColour("--ink");
+    pen.strokeStyle = cssColor("--ink");
     pen.stroke();
   }
 

@@ -10,8 +10,8 @@ import {
   Vector3,
 } from "three";
 import { LineSegmentsGeometry } from "three/examples/jsm/lines/LineSegmentsGeometry.js";
-import { cssColour } from "./dom";
-import type { Vector } from "./moebius";
+import { cssColor } from "./dom";
+import type { Vector } from "./mobius";
 
 /** To the axes of three.js, where up is the second one. */
 export const toScene = ([x, y, z]: Vector, radius = 1): Vector3 =>
@@ -58,8 +58,8 @@ export function veilMaterial(): ShaderMaterial {
   return new ShaderMaterial({
     transparent: true,
     uniforms: {
-      core: { value: new Color(cssColour("--globe")) },
-      rim: { value: new Color(cssColour("--globe-rim")) },
+      core: { value: new Color(cssColor("--globe")) },
+      rim: { value: new Color(cssColor("--globe-rim")) },
     },
     vertexShader: `varying vec3 n; varying vec3 v;
       void main() {
@@ -77,11 +77,11 @@ export function veilMaterial(): ShaderMaterial {
 }
 
 /** Arrowheads in the middle of lines: what moving particles say, without moving. */
-export function arrowheads(lines: Vector[][], colour: Color): InstancedMesh {
+export function arrowheads(lines: Vector[][], color: Color): InstancedMesh {
   const long = lines.filter((line) => line.length > 10);
   const mesh = new InstancedMesh(
     new ConeGeometry(0.022, 0.075, 10),
-    new MeshBasicMaterial({ color: colour }),
+    new MeshBasicMaterial({ color: color }),
     long.length,
   );
   const up = new Vector3(0, 1, 0);

@@ -14,9 +14,9 @@ import {
 } from "three";
 import { LineMaterial } from "three/examples/jsm/lines/LineMaterial.js";
 import { LineSegments2 } from "three/examples/jsm/lines/LineSegments2.js";
-import { CALM, cssColour, h } from "./dom";
+import { CALM, cssColor, h } from "./dom";
 import { flowLines } from "./flow-lines";
-import { type Flow, onSphere, type Ray, type Vector } from "./moebius";
+import { type Flow, onSphere, type Ray, type Vector } from "./mobius";
 import { Particles } from "./particles";
 import {
   arrowheads,
@@ -69,7 +69,7 @@ export class Sphere {
   private moving: boolean;
   private wasTurned = false;
   private size = "";
-  private colour = "--accent";
+  private color = "--accent";
 
   constructor(private readonly stage: HTMLElement) {
     this.moving = !CALM.matches;
@@ -93,10 +93,10 @@ export class Sphere {
     this.draw();
   }
 
-  /** Show the flow of a map in a colour; null shows the bare sphere. */
-  show(flow: Flow | null, colour: string): void {
+  /** Show the flow of a map in a color; null shows the bare sphere. */
+  show(flow: Flow | null, color: string): void {
     this.flow = flow;
-    this.colour = colour;
+    this.color = color;
     emptyGroup(this.flowGroup);
     this.particles = null;
     this.tags = [];
@@ -104,7 +104,7 @@ export class Sphere {
     for (const [text, place] of LABELS) this.tag(text, place, "sphere-label");
     const fixed = flow?.fixedPoints ?? null;
     if (flow !== null && fixed !== null) {
-      this.drawFlow(flow, colour);
+      this.drawFlow(flow, color);
       const isOne = Math.hypot(...difference(onSphere(fixed[0]), onSphere(fixed[1]))) < 1e-3;
       this.drawFixed(fixed[0], flow.attracts ? "attracts" : "fixed", "full");
       if (!isOne)
@@ -114,9 +114,9 @@ export class Sphere {
     this.setMoving(this.moving);
   }
 
-  recolour(): void {
+  recolor(): void {
     this.drawGlobe();
-    this.show(this.flow, this.colour);
+    this.show(this.flow, this.color);
   }
 
   /** Look from where both fixed points are seen, as far as that is possible. */
@@ -145,8 +145,8 @@ export class Sphere {
 
   private drawGlobe(): void {
     emptyGroup(this.globeGroup);
-    this.globeMaterial.color.setStyle(cssColour("--globe-line"));
-    this.axisMaterial.color.setStyle(cssColour("--globe-axis"));
+    this.globeMaterial.color.setStyle(cssColor("--globe-line"));
+    this.axisMaterial.color.setStyle(cssColor("--globe-axis"));
     const fine = segments([...parallels(), ...meridians(15)]);
     const strong = segments([circleAt(0), meridian(0), meridian(Math.PI / 2)]);
     // Twice: behind the veil for the far side, before it for the near one.
@@ -165,18 +165,18 @@ export class Sphere {
     this.globeGroup.add(veil);
   }
 
-  private drawFlow(flow: Flow, colour: string): void {
+  private drawFlow(flow: Flow, color: string): void {
     const lines = flowLines(flow);
     const geometry = segments(lines.map((line) => line.map((place) => toScene(place, 1.003))));
-    const [pale, full] = [new Color(cssColour("--flow-begin")), new Color(cssColour(colour))];
-    const colours: number[] = [];
+    const [pale, full] = [new Color(cssColor("--flow-begin")), new Color(cssColor(color))];
+    const colors: number[] = [];
     for (const line of lines) {
       for (let number = 1; number < line.length; number++) {
         for (const end of [number - 1, number])
-          colours.push(...pale.clone().lerp(full, 0.25 + 0.75 * (end / (line.length - 1))));
+          colors.push(...pale.clone().lerp(full, 0.25 + 0.75 * (end / (line.length - 1))));
       }
     }
-    if (colours.length > 0) geometry.setColors(colours);
+    if (colors.length > 0) geometry.setColors(colors);
     for (const order of [0, 2]) {
       const drawn = new LineSegments2(geometry, this.lineMaterial);
       drawn.renderOrder = order;
@@ -189,7 +189,7 @@ export class Sphere {
 
   private drawFixed(at: Ray, text: string, shape: "full" | "ring"): void {
     const place = onSphere(at);
-    const material = new MeshBasicMaterial({ color: new Color(cssColour("--ink")) });
+    const material = new MeshBasicMaterial({ color: new Color(cssColor("--ink")) });
     const geometry =
       shape === "full" ? new SphereGeometry(0.045, 20, 14) : new TorusGeometry(0.05, 0.014, 10, 28);
     for (const order of [0, 4]) {

@@ -1,4 +1,4 @@
-/** What is shown, kept in the hash of the address: links can be shared, and back goes back. */
+/** The state of the page, kept in the URL hash, so that links can be shared. */
 export type View = "ask" | "geometry" | "map" | "compare";
 export type Side = "tails" | "heads";
 export type Which = "all" | "new" | "known";
@@ -13,7 +13,7 @@ export interface State {
   which: Which;
   top: number;
   type: string | null;
-  /** The answer whose reasons are shown. */
+  /** The answer that is explained. */
   why: string | null;
   dim: number | null;
   /** The run to compare with. */
@@ -36,7 +36,7 @@ const DEFAULTS: State = {
   method: "pca",
 };
 
-export const MOST_ANSWERS = [10, 25, 50, 100] as const;
+export const TOP_CHOICES = [10, 25, 50, 100] as const;
 
 function oneOf<T extends string>(value: string | null, choices: readonly T[], otherwise: T): T {
   return choices.find((choice) => choice === value) ?? otherwise;
@@ -57,7 +57,7 @@ function parse(hash: string): State {
     relation: text("relation"),
     side: oneOf(given.get("side"), ["tails", "heads"], DEFAULTS.side),
     which: oneOf(given.get("which"), ["all", "new", "known"], DEFAULTS.which),
-    top: MOST_ANSWERS.find((most) => most === top) ?? DEFAULTS.top,
+    top: TOP_CHOICES.find((choice) => choice === top) ?? DEFAULTS.top,
     type: text("type"),
     why: text("why"),
     dim: whole(given.get("dim")),
@@ -66,49 +66,49 @@ function parse(hash: string): State {
   };
 }
 
-function format(state: State): string {
+function format(values: State): string {
   const given = new URLSearchParams();
-  for (const [name, value] of Object.entries(state)) {
+  for (const [name, value] of Object.entries(values)) {
     if (value !== null && value !== DEFAULTS[name as keyof State]) given.set(name, String(value));
   }
   return `#${given}`;
 }
 
-let now = parse(location.hash);
+let state = parse(location.hash);
 const listeners: ((state: State) => void)[] = [];
 
-export const current = (): State => now;
+export const current = (): State => state;
 
 export function subscribe(listener: (state: State) => void): void {
   listeners.push(listener);
 }
 
 function changed(): void {
-  now = parse(location.hash);
-  for (const listener of listeners) listener(now);
+  state = parse(location.hash);
+  for (const listener of listeners) listener(state);
 }
 
 window.addEventListener("popstate", changed);
 
-/** The address of the present state with some changes. A new question forgets the old reasons. */
+/** The URL of the current state with some changes. A new query closes the explanation. */
 export function href(change: Partial<State>): string {
   return format(withChange(change));
 }
 
 function withChange(change: Partial<State>): State {
-  const isOtherQuestion = "entity" in change || "relation" in change || "side" in change || "run" in change;
-  return { ...now, ...(isOtherQuestion && { why: null }), ...change };
+  const isOtherQuery = "entity" in change || "relation" in change || "side" in change || "run" in change;
+  return { ...state, ...(isOtherQuery && { why: null }), ...change };
 }
 
-/** Go on to another state; back returns. */
+/** Navigate to another state, with a history entry. */
 export function go(change: Partial<State>): void {
   const next = href(change);
-  if (next === format(now)) return;
+  if (next === format(state)) return;
   history.pushState(null, "", next);
   changed();
 }
 
-/** Change a detail, which back does not return to. */
+/** Change the state without a history entry. */
 export function adjust(change: Partial<State>): void {
   history.replaceState(null, "", href(change));
   changed();

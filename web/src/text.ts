@@ -1,6 +1,6 @@
 /** Numbers as people read them. */
 import { abs, type Complex } from "./complex";
-import type { Point } from "./moebius";
+import type { Point } from "./mobius";
 
 export const count = (n: number): string => n.toLocaleString("en");
 
@@ -17,7 +17,7 @@ export function percent(share: number): string {
 
 const LONG_NAME = 30;
 
-/** The end of a long name: of paths and web addresses it is what tells them apart. */
+/** The end of a long name, which is the distinctive part of paths and IRIs. */
 export function shortName(name: string): string {
   if (name.length <= LONG_NAME) return name;
   const end = name.slice(-LONG_NAME);
@@ -37,7 +37,7 @@ export function complexText(z: Complex, digits = 2): string {
   return `${decimal(re, digits)} ${im < 0 ? "−" : "+"} ${imaginary}`;
 }
 
-/** A point; those so far away that nobody would see them beside ∞ are called that. */
+/** A point; very distant ones are shown as ∞. */
 export function pointText(z: Point): string {
   return z === null || abs(z) > 1e4 ? "∞" : complexText(z);
 }

@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it. `theme-early` applies it before the page is painted. */
+/** Light, dark, or system theme. `theme-early` applies it before the first paint. */
 type Theme = "system" | "light" | "dark";
 
 const KEY = "fivestar-theme";
@@ -22,7 +22,7 @@ export function applyTheme(theme: Theme): void {
   else root.dataset["theme"] = theme;
 }
 
-/** Called when colours have changed, for what is drawn on canvases. */
+/** Called when colors have changed, for what is drawn on canvases. */
 export function onThemeChange(listener: () => void): void {
   listeners.push(listener);
 }
@@ -42,7 +42,7 @@ export function startThemeButton(button: HTMLButtonElement): void {
     try {
       localStorage.setItem(KEY, theme);
     } catch {
-      // It holds for this visit only.
+      // Storage is blocked: the theme lasts for this visit only.
     }
     applyTheme(theme);
     show();

@@ -1,4 +1,4 @@
-/** Asks for the token of a server that wants one. It is kept until the tab is closed. */
+/** Asks for the token of the server. It is kept until the tab is closed. */
 import { byId } from "./dom";
 
 let pending: Promise<string | null> | null = null;

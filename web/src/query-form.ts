@@ -1,16 +1,16 @@
-/** The question: an entity, a relation, and which end is asked for. */
+/** The query form: an entity, a relation, and the side to predict. */
 import { type Entity, get, type Named, type Relation, type RunInfo } from "./api";
 import { freshId, h } from "./dom";
 import { sentence } from "./parts";
-import { Combobox, type Option } from "./search";
-import { adjust, current, go, MOST_ANSWERS, type Side, type State, type Which } from "./state";
+import { Combobox, type Option } from "./combobox";
+import { adjust, current, go, TOP_CHOICES, type Side, type State, type Which } from "./state";
 import { count, plural } from "./text";
 
-const MOST_OPTIONS = 12;
-const SOME_ENTITY: Named = { id: "", label: "entity" };
-const SOME_RELATION: Named = { id: "", label: "relation" };
+const MAX_OPTIONS = 12;
+const ANY_ENTITY: Named = { id: "", label: "entity" };
+const ANY_RELATION: Named = { id: "", label: "relation" };
 
-export class Question {
+export class QueryForm {
   private readonly entity: Combobox;
   private readonly relation: Combobox;
   private readonly sides = new Map<Side, HTMLInputElement>();
@@ -18,8 +18,8 @@ export class Question {
   private readonly which = new Map<Which, HTMLInputElement>();
   private readonly top: HTMLSelectElement;
   private readonly type: HTMLSelectElement;
-  /** Where views put choices of their own. */
-  readonly options = h("div", { class: "options for-question" });
+  /** Views append their own controls here. */
+  readonly options = h("div", { class: "options for-query" });
   private relations: Relation[] = [];
   private loadedFor: string | null = null;
   private loading: Promise<void> = Promise.resolve();
@@ -51,7 +51,7 @@ export class Question {
     this.top = h(
       "select",
       { id: freshId("top"), onchange: () => adjust({ top: Number(this.top.value) }) },
-      ...MOST_ANSWERS.map((most) => h("option", { value: most }, String(most))),
+      ...TOP_CHOICES.map((top) => h("option", { value: top }, String(top))),
     );
     this.type = h("select", {
       id: freshId("type"),
@@ -62,8 +62,8 @@ export class Question {
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** Learn the label of an entity that came by the address. */
-  learn(entity: Named): void {
+  /** Store the label of an entity that came from the URL. */
+  setLabel(entity: Named): void {
     this.labels.set(entity.id, entity.label);
     this.update(current());
   }
@@ -73,15 +73,15 @@ export class Question {
     if (run.name === this.loadedFor) return;
     this.loadedFor = run.name;
     this.loading = this.load(run);
-    // The views say what is wrong, and the list when it is opened; the next change tries again.
+    // The views and the open list report the error; the next change tries again.
     this.loading.catch(() => {
       this.loadedFor = null;
     });
   }
 
   private async load(run: RunInfo): Promise<void> {
-    const types = run.types
-      ? get<{ types: { id: string; entities: number }[] }>("/api/types", { run: run.name })
+    const types = run.has_types
+      ? get<{ types: { id: string; num_entities: number }[] }>("/api/types", { run: run.name })
       : null;
     const { relations } = await get<{ relations: Relation[] }>("/api/relations", { run: run.name });
     this.relations = relations;
@@ -89,13 +89,13 @@ export class Question {
     const any = h("option", { value: "" }, "any");
     this.type.replaceChildren(
       any,
-      ...found.map(({ id, entities }) => h("option", { value: id }, `${id} (${count(entities)})`)),
+      ...found.map(({ id, num_entities }) => h("option", { value: id }, `${id} (${count(num_entities)})`)),
     );
     this.type.parentElement?.toggleAttribute("hidden", found.length === 0);
     this.update(current());
   }
 
-  /** Whether a name is that of a relation; waits for their list. */
+  /** Whether a name is that of a relation; waits until the relations are loaded. */
   async isRelation(id: string): Promise<boolean> {
     await this.loading.catch(() => undefined);
     return this.relations.some((relation) => relation.id === id);
@@ -117,7 +117,7 @@ export class Question {
       input.checked = side === state.side;
       this.sideLabels
         .get(side)
-        ?.replaceChildren(sentence(entity ?? SOME_ENTITY, relation ?? SOME_RELATION, side));
+        ?.replaceChildren(sentence(entity ?? ANY_ENTITY, relation ?? ANY_RELATION, side));
     }
     for (const [which, input] of this.which) input.checked = which === state.which;
     this.top.value = String(state.top);
@@ -129,7 +129,7 @@ export class Question {
     const matches = this.relations.filter(({ id, label }) =>
       `${label}\n${id}`.toLowerCase().includes(wanted),
     );
-    return matches.map(({ id, label, facts }) => ({ id, label, note: plural(facts, "fact") }));
+    return matches.map(({ id, label, num_triples }) => ({ id, label, note: plural(num_triples, "fact") }));
   }
 
   private sidePicker(): HTMLElement {
@@ -142,7 +142,7 @@ export class Question {
     });
     return h(
       "fieldset",
-      { class: "segments sides for-question" },
+      { class: "segments sides for-query" },
       h("legend", {}, "Question"),
       h("div", {}, ...choices),
     );
@@ -168,7 +168,7 @@ function labelled(text: string, select: HTMLSelectElement): HTMLElement {
 }
 
 async function findEntities(q: string, signal: AbortSignal): Promise<Option[]> {
-  const query = { run: current().run, q, limit: MOST_OPTIONS };
+  const query = { run: current().run, q, limit: MAX_OPTIONS };
   const { entities } = await get<{ entities: Entity[] }>("/api/entities", query, signal);
   return entities.map(({ id, label, types, description }) => {
     const notes = [id === label ? "" : id, types.slice(0, 2).join(", ") || (description ?? "")];

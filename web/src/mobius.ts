@@ -22,7 +22,7 @@ import {
   ZERO,
 } from "./complex";
 
-export interface Moebius {
+export interface Mobius {
   readonly a: Complex;
   readonly b: Complex;
   readonly c: Complex;
@@ -46,22 +46,22 @@ const NEAR_PARABOLIC = 1e-4;
 // Eigenvalues whose sizes differ less than this are equally large: nothing attracts.
 const TIE = 1e-12;
 
-const norm = (m: Moebius): number => Math.hypot(...m.a, ...m.b, ...m.c, ...m.d);
-const determinant = (m: Moebius): Complex => sub(mul(m.a, m.d), mul(m.b, m.c));
-const trace = (m: Moebius): Complex => add(m.a, m.d);
+const norm = (m: Mobius): number => Math.hypot(...m.a, ...m.b, ...m.c, ...m.d);
+const determinant = (m: Mobius): Complex => sub(mul(m.a, m.d), mul(m.b, m.c));
+const trace = (m: Mobius): Complex => add(m.a, m.d);
 
-function times(m: Moebius, by: Complex): Moebius {
+function times(m: Mobius, by: Complex): Mobius {
   return { a: mul(m.a, by), b: mul(m.b, by), c: mul(m.c, by), d: mul(m.d, by) };
 }
 
 /** p·m + q·1, the shape of everything that commutes with m. */
-function combine(p: Complex, m: Moebius, q: Complex): Moebius {
+function combine(p: Complex, m: Mobius, q: Complex): Mobius {
   const scaled = times(m, p);
   return { ...scaled, a: add(scaled.a, q), d: add(scaled.d, q) };
 }
 
 /** With determinant 1, and of the two such matrices the one whose trace points to the right. */
-function normalised(m: Moebius): Moebius | null {
+function normalised(m: Mobius): Mobius | null {
   const size = norm(m);
   if (!(size > 0)) return null;
   const unit = times(m, [1 / size, 0]);
@@ -85,11 +85,11 @@ export function point({ x, y }: Ray): Point {
   return abs(y) <= 1e-9 * abs(x) ? null : div(x, y);
 }
 
-export function moved(m: Moebius, { x, y }: Ray): Ray {
+export function moved(m: Mobius, { x, y }: Ray): Ray {
   return unit({ x: add(mul(m.a, x), mul(m.b, y)), y: add(mul(m.c, x), mul(m.d, y)) });
 }
 
-export const apply = (m: Moebius, z: Point): Point => point(moved(m, ray(z)));
+export const apply = (m: Mobius, z: Point): Point => point(moved(m, ray(z)));
 
 /** Where a point is on the unit sphere: 0 in the south, ∞ in the north, the unit circle between. */
 export function onSphere({ x, y }: Ray): Vector {
@@ -113,15 +113,15 @@ export function chordal(p: Ray, q: Ray): number {
 export class Flow {
   private constructor(
     /** The map, with determinant 1. */
-    readonly map: Moebius,
+    readonly map: Mobius,
     /** e^θ is the larger eigenvalue. */
     private readonly theta: Complex,
     /** What the flow does at each moment: the derivative of its powers at 0. */
-    readonly generator: Moebius,
+    readonly generator: Mobius,
   ) {}
 
   /** The flow of a map; null if it is degenerate. */
-  static of(m: Moebius): Flow | null {
+  static of(m: Mobius): Flow | null {
     const map = normalised(m);
     if (map === null) return null;
     const theta = log(largerEigenvalue(map));
@@ -138,7 +138,7 @@ export class Flow {
   }
 
   /** The map done s times, for any real s. */
-  power(s: number): Moebius {
+  power(s: number): Mobius {
     return combine(this.sinhRatio(s), this.map, scale(this.sinhRatio(s - 1), -1));
   }
 
@@ -172,7 +172,7 @@ export class Flow {
   }
 }
 
-function largerEigenvalue(m: Moebius): Complex {
+function largerEigenvalue(m: Mobius): Complex {
   const half = scale(trace(m), 0.5);
   const apart = sub(m.a, m.d);
   const root = scale(sqrt(add(mul(apart, apart), scale(mul(m.b, m.c), 4))), 0.5);
@@ -183,7 +183,7 @@ function largerEigenvalue(m: Moebius): Complex {
 }
 
 /** An eigenvector is a column of m − (the other eigenvalue): the longer one. */
-function eigenvector(m: Moebius, other: Complex): Ray {
+function eigenvector(m: Mobius, other: Complex): Ray {
   const first: Ray = { x: sub(m.a, other), y: m.c };
   const second: Ray = { x: m.b, y: sub(m.d, other) };
   const size = (r: Ray): number => abs(r.x) + abs(r.y);

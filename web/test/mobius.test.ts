@@ -7,15 +7,15 @@ import {
   degrees,
   Flow,
   fromSphere,
-  type Moebius,
+  type Mobius,
   moved,
   onSphere,
   type Point,
   point,
   ray,
-} from "../src/moebius";
+} from "../src/mobius";
 
-const KINDS: Record<string, Moebius> = {
+const KINDS: Record<string, Mobius> = {
   identity: { a: [1, 0], b: [0, 0], c: [0, 0], d: [1, 0] },
   "near the identity": { a: [1, 1e-7], b: [1e-7, 0], c: [0, 1e-7], d: [1, 0] },
   "parabolic at ∞": { a: [1, 0], b: [1, 0], c: [0, 0], d: [1, 0] },
@@ -31,7 +31,7 @@ const KINDS: Record<string, Moebius> = {
 };
 const POINTS: Point[] = [[0, 0], [1, 0], [-0.3, 0.8], [40, -7], [0, -1], null];
 
-function compose(m: Moebius, n: Moebius): Moebius {
+function compose(m: Mobius, n: Mobius): Mobius {
   return {
     a: add(mul(m.a, n.a), mul(m.b, n.c)),
     b: add(mul(m.a, n.b), mul(m.b, n.d)),
@@ -88,7 +88,7 @@ for (const [name, map] of Object.entries(KINDS)) {
 
 test("the first fixed point attracts", () => {
   for (const name of ["hyperbolic", "loxodromic", "loxodromic, k < 0"]) {
-    const flow = Flow.of(KINDS[name] as Moebius) as Flow;
+    const flow = Flow.of(KINDS[name] as Mobius) as Flow;
     assert.ok(flow.attracts);
     const [end, start] = flow.fixedPoints as NonNullable<Flow["fixedPoints"]>;
     assert.ok(chordal(moved(flow.power(60), ray([0.123, 0.456])), end) < 1e-6);
@@ -97,7 +97,7 @@ test("the first fixed point attracts", () => {
 });
 
 test("multipliers", () => {
-  const k = (name: string): Complex => (Flow.of(KINDS[name] as Moebius) as Flow).multiplier;
+  const k = (name: string): Complex => (Flow.of(KINDS[name] as Mobius) as Flow).multiplier;
   assert.ok(abs(sub(k("hyperbolic"), [3, 0])) < 1e-12);
   assert.ok(abs(sub(k("circular"), [-1, 0])) < 1e-12);
   assert.ok(abs(sub(k("parabolic at 1"), [1, 0])) < 1e-7);

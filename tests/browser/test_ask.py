@@ -1,4 +1,4 @@
-"""Questions and answers, as a person asks them."""
+"""Queries and answers in the browser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.browser.conftest import TOKEN
-from tests.browser.looking import expect
+from tests.browser.waiting import expect
 
 LYON = "entity=Lyon&relation=in_country"
 
@@ -19,11 +19,11 @@ def field(page, name):
     return page.get_by_role("combobox", name=name, exact=True)
 
 
-def test_examples_to_begin_with(visit):
+def test_examples_on_the_first_page(visit):
     visit.open()
     page = visit.page
     expect(page.get_by_role("heading", name="What is missing from the graph?")).to_be_visible()
-    page.locator("#answers .question-link").first.click()
+    page.locator("#answers .query-link").first.click()
     expect(answers(page)).to_have_count(10)
 
 
@@ -35,7 +35,7 @@ def test_search_and_ask(visit):
     field(page, "Relation").click()
     page.get_by_role("option", name="in_country").click()
     expect(answers(page)).to_have_count(10)
-    expect(page.locator("h2.asked")).to_contain_text("Lyon")
+    expect(page.locator("h2.query-title")).to_contain_text("Lyon")
     expect(answers(page).first.locator(".figure")).to_contain_text("%")
     badges = set(page.locator("#answers .badge").all_text_contents())
     assert "new" in badges
@@ -48,7 +48,7 @@ def test_search_and_ask(visit):
 def test_nothing_found(visit):
     visit.open()
     field(visit.page, "Entity").fill("zzzzqqqq")
-    expect(visit.page.get_by_text("Nothing has this name.")).to_be_visible()
+    expect(visit.page.get_by_text("No matches.")).to_be_visible()
     visit.page.keyboard.press("Escape")
     expect(field(visit.page, "Entity")).to_have_value("")
 
@@ -57,9 +57,9 @@ def test_click_through_and_back(visit):
     visit.open(f"{LYON}&which=known")
     page = visit.page
     page.locator("#answers").get_by_role("link", name="France").click()
-    # France was a tail, so the new question has it as the tail.
-    expect(page.locator("h2.asked .thing").last).to_have_text("France")
-    expect(page.locator("h2.asked .thing").first).to_have_text("?")
+    # France was a tail, so the new query has it as the tail.
+    expect(page.locator("h2.query-title .entity-name").last).to_have_text("France")
+    expect(page.locator("h2.query-title .entity-name").first).to_have_text("?")
     expect(field(page, "Entity")).to_have_value("France")
     page.go_back()
     expect(field(page, "Entity")).to_have_value("Lyon")
@@ -68,11 +68,11 @@ def test_click_through_and_back(visit):
 
 def test_entity_card(visit):
     visit.open("entity=France")
-    card = visit.page.get_by_role("region", name="The entity")
+    card = visit.page.get_by_role("region", name="Entity")
     expect(card.get_by_role("heading", name="France")).to_be_visible()
     expect(card).to_contain_text("country")
     expect(card.get_by_role("heading", name="Similar")).to_be_visible()
-    card.locator(".question-link").first.click()
+    card.locator(".query-link").first.click()
     expect(answers(visit.page).first).to_be_visible()
 
 
@@ -84,15 +84,15 @@ def test_why(visiting, address, width):
     button = page.get_by_role("button", name="Why France?")
     button.click()
     panel = page.get_by_role("region", name="Why France?")
-    for heading in ("Known facts like it", "Paths in the graph", "Where the score comes from"):
+    for heading in ("Analogous facts", "Supporting paths", "Contribution per dimension"):
         expect(panel.get_by_role("heading", name=heading)).to_be_visible()
     expect(button).to_have_attribute("aria-expanded", "true")
-    panel.get_by_role("button", name="Close the reasons").click()
+    panel.get_by_role("button", name="Close the explanation").click()
     expect(panel).to_be_hidden()
     expect(button).to_be_focused()
 
 
-def test_from_a_reason_to_the_sphere(visit):
+def test_from_an_explanation_to_the_sphere(visit):
     visit.open(f"{LYON}&why=France")
     link = visit.page.get_by_role("link", name="on the sphere").first
     number = link.get_attribute("aria-label").split()[2]
@@ -155,7 +155,7 @@ def test_an_unknown_relation_offers_the_nearest(visiting, address):
     expect(answers(visit.page)).to_have_count(10)
 
 
-def test_an_error_of_the_server_can_be_tried_again(visiting, address):
+def test_a_server_error_can_be_retried(visiting, address):
     visit = visiting(address)
     problem = {
         "title": "Error",
@@ -177,13 +177,13 @@ def test_an_error_of_the_server_can_be_tried_again(visiting, address):
     expect(answers(visit.page)).to_have_count(10)
 
 
-def test_a_server_that_wants_a_token(visiting, guarded_address):
+def test_a_server_with_a_token(visiting, guarded_address):
     visit = visiting(guarded_address)
     visit.open(LYON)
     page = visit.page
     token = page.get_by_label("Token", exact=True)
     token.fill("wrong")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     expect(page.get_by_text("That token was not accepted.")).to_be_visible()
     token.fill(TOKEN)
     page.keyboard.press("Enter")
@@ -192,8 +192,8 @@ def test_a_server_that_wants_a_token(visiting, guarded_address):
     expect(answers(page)).to_have_count(10)
 
 
-def test_an_outdated_question_is_dropped(visit):
-    """Answers that come late do not replace those of the question asked after it."""
+def test_an_outdated_query_is_dropped(visit):
+    """Answers that come late do not replace those of a newer query."""
     page = visit.page
     held = []
     page.route("**/api/predict/tails", lambda route: held.append(route))  # noqa: PLW0108
@@ -204,4 +204,4 @@ def test_an_outdated_question_is_dropped(visit):
     field(page, "Entity").fill("Madrid")
     page.get_by_role("option", name="Madrid").first.click()
     expect(answers(page)).to_have_count(10)
-    expect(page.locator("h2.asked")).to_contain_text("Madrid")
+    expect(page.locator("h2.query-title")).to_contain_text("Madrid")

@@ -1,10 +1,10 @@
-/** The kinds of Möbius maps: how they are called, drawn and explained. */
-import type { DimensionMap, Kind } from "./api";
+/** The classes of Möbius maps: letters, colors and descriptions. */
+import type { DimensionMap, MapClass } from "./api";
 import { abs, type Complex } from "./complex";
-import { degrees, Flow, type Moebius, point } from "./moebius";
+import { degrees, Flow, type Mobius, point } from "./mobius";
 import { complexText, decimal, degreesText, pointText } from "./text";
 
-export const KINDS: readonly Kind[] = [
+export const MAP_CLASSES: readonly MapClass[] = [
   "loxodromic",
   "hyperbolic",
   "elliptic",
@@ -14,8 +14,8 @@ export const KINDS: readonly Kind[] = [
   "degenerate",
 ];
 
-/** A letter beside the colour, so that no kind is told by colour alone. */
-export const LETTERS: Record<Kind, string> = {
+/** A letter beside the color: color alone is not accessible. */
+export const LETTERS: Record<MapClass, string> = {
   loxodromic: "L",
   hyperbolic: "H",
   elliptic: "E",
@@ -25,44 +25,44 @@ export const LETTERS: Record<Kind, string> = {
   degenerate: "×",
 };
 
-export const MEANINGS: Record<Kind, string> = {
+export const MEANINGS: Record<MapClass, string> = {
   loxodromic: "spirals from one fixed point to the other",
   hyperbolic: "flows from one fixed point straight to the other",
-  elliptic: "turns about two fixed points",
-  circular: "a half-turn: done twice, all is as before",
+  elliptic: "rotates about two fixed points",
+  circular: "half-turn: applied twice, it is the identity",
   parabolic: "flows out of its one fixed point and back into it",
-  identity: "leaves everything where it is",
-  degenerate: "no map: sends everything to one point",
+  identity: "the identity",
+  degenerate: "not invertible: maps everything to one point",
 };
 
-export function matrixOf({ matrix: [a, b, c, d] }: DimensionMap): Moebius {
+export function matrixOf({ matrix: [a, b, c, d] }: DimensionMap): Mobius {
   return { a, b, c, d };
 }
 
-/** One sentence that says what a map does. */
-export function describe(kind: Kind, flow: Flow | null): string {
+/** One sentence that describes a map. */
+export function describe(mapClass: MapClass, flow: Flow | null): string {
   const fixed = flow?.fixedPoints?.map((ray) => pointText(point(ray)));
-  if (!flow || kind === "degenerate") return "It is no map: it sends everything to one point.";
-  if (!fixed || kind === "identity") return "It leaves everything where it is.";
+  if (!flow || mapClass === "degenerate") return "Not invertible: it maps everything to one point.";
+  if (!fixed || mapClass === "identity") return "The identity.";
   const [to, from] = fixed;
   const k = flow.multiplier;
   const turn = degreesText(degrees(k));
-  // A kind is told with some tolerance: what the map does besides is said, too.
+  // Classes have a tolerance, so an elliptic map may also attract a little.
   const drift = flow.attracts
     ? `, and drifts towards ${to}, ${decimal(abs(k))} times nearer with each step`
     : "";
-  switch (kind) {
+  switch (mapClass) {
     case "parabolic":
       return to === from
         ? `Points flow out of ${to} and back into it.`
         : `Points flow out of ${from} and into ${to}; the two almost meet.`;
     case "circular":
     case "elliptic":
-      return `It turns the sphere by ${turn} about ${to} and ${from}${drift}.`;
+      return `It rotates the sphere by ${turn} about ${to} and ${from}${drift}.`;
     case "hyperbolic":
       return `Points flow from ${from} to ${to}, ${decimal(abs(k))} times nearer with each step.`;
     case "loxodromic":
-      return `Points spiral from ${from} to ${to}, ${decimal(abs(k))} times nearer and turned by ${turn} with each step.`;
+      return `Points spiral from ${from} to ${to}, ${decimal(abs(k))} times nearer and rotated by ${turn} with each step.`;
   }
 }
 

@@ -1,5 +1,5 @@
 /** A combobox: a text field with a list of completions (WAI-ARIA 1.2, list autocomplete). */
-import { Latest } from "./api";
+import { LatestRequest } from "./api";
 import { freshId, h } from "./dom";
 
 export interface Option {
@@ -11,7 +11,7 @@ export interface Option {
 interface ComboboxSettings {
   label: string;
   placeholder: string;
-  /** Milliseconds of rest before completions are looked for. */
+  /** Milliseconds after the last key before completions are requested. */
   debounce: number;
   find: (text: string, signal: AbortSignal) => Promise<Option[]>;
   choose: (option: Option) => void;
@@ -23,14 +23,14 @@ export class Combobox {
   private readonly list: HTMLUListElement;
   private readonly message: HTMLElement;
   private readonly popup: HTMLElement;
-  private readonly latest = new Latest();
+  private readonly latest = new LatestRequest();
   private options: Option[] = [];
   private active = -1;
-  private chosen = "";
+  private selected = "";
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private isLooking = false;
-  /** Enter was pressed before the completions came. */
-  private takesFirst = false;
+  private isSearching = false;
+  /** Enter was pressed before the completions arrived. */
+  private picksFirst = false;
 
   constructor(private readonly settings: ComboboxSettings) {
     const [inputId, listId] = [freshId("field"), freshId("list")];
@@ -46,16 +46,16 @@ export class Combobox {
       "aria-autocomplete": "list",
       "aria-expanded": "false",
       "aria-controls": listId,
-      oninput: () => this.lookSoon(settings.debounce),
+      oninput: () => this.scheduleSearch(settings.debounce),
       onkeydown: (event: KeyboardEvent) => this.key(event),
       onfocus: () => this.input.select(),
-      onclick: () => this.isOpen || this.lookSoon(0),
+      onclick: () => this.isOpen || this.scheduleSearch(0),
       onblur: () => this.close(),
     });
     this.list = h("ul", { id: listId, role: "listbox", "aria-label": settings.label });
     this.message = h("p", { class: "combobox-message", role: "status" });
     this.popup = h("div", { class: "popup", hidden: true }, this.list, this.message);
-    // A press on the list must not take the focus from the field.
+    // Keep the focus in the field when the list is pressed.
     this.popup.addEventListener("pointerdown", (event) => event.preventDefault());
     this.element = h(
       "div",
@@ -66,10 +66,10 @@ export class Combobox {
     );
   }
 
-  /** Show what is chosen, unless somebody is typing something else. */
+  /** Show the selection, unless the user is typing. */
   set(label: string): void {
-    const isTyping = document.activeElement === this.input && this.input.value !== this.chosen;
-    this.chosen = label;
+    const isTyping = document.activeElement === this.input && this.input.value !== this.selected;
+    this.selected = label;
     if (!isTyping) this.input.value = label;
   }
 
@@ -77,37 +77,37 @@ export class Combobox {
     return !this.popup.hidden;
   }
 
-  private lookSoon(wait: number): void {
+  private scheduleSearch(wait: number): void {
     clearTimeout(this.timer);
-    this.isLooking = true;
-    this.takesFirst = false;
-    this.timer = setTimeout(() => void this.look(), wait);
+    this.isSearching = true;
+    this.picksFirst = false;
+    this.timer = setTimeout(() => void this.search(), wait);
   }
 
-  private async look(): Promise<void> {
+  private async search(): Promise<void> {
     const signal = this.latest.begin();
-    // A field that shows its choice asks for everything, not for the choice once more.
-    const text = this.input.value === this.chosen ? "" : this.input.value.trim();
+    // A field that shows its selection searches for everything, not for the selection again.
+    const text = this.input.value === this.selected ? "" : this.input.value.trim();
     try {
       const found = await this.settings.find(text, signal);
-      if (!signal.aborted) this.open(found, found.length === 0 ? "Nothing has this name." : "");
+      if (!signal.aborted) this.open(found, found.length === 0 ? "No matches." : "");
     } catch {
-      if (!signal.aborted) this.open([], "The completions could not be loaded.");
+      if (!signal.aborted) this.open([], "Cannot load completions.");
     }
   }
 
   private open(options: Option[], message: string): void {
     if (document.activeElement !== this.input) return;
-    this.isLooking = false;
+    this.isSearching = false;
     this.options = options;
     const first = options[0];
-    if (this.takesFirst && first) return this.pick(first);
+    if (this.picksFirst && first) return this.pick(first);
     this.list.replaceChildren(...options.map((option, row) => this.row(option, row)));
     this.list.hidden = options.length === 0;
     this.message.textContent = message;
     this.popup.hidden = false;
     this.input.setAttribute("aria-expanded", String(options.length > 0));
-    this.activate(this.input.value === this.chosen ? -1 : 0);
+    this.activate(this.input.value === this.selected ? -1 : 0);
   }
 
   private row(option: Option, row: number): HTMLLIElement {
@@ -143,13 +143,13 @@ export class Combobox {
     const { key } = event;
     if (key === "ArrowDown" || key === "ArrowUp") {
       event.preventDefault();
-      if (!this.isOpen) this.lookSoon(0);
+      if (!this.isOpen) this.scheduleSearch(0);
       else this.step(key === "ArrowDown" ? 1 : -1);
     } else if (key === "Enter") {
       event.preventDefault();
       const option = this.options[this.active];
-      if (this.isLooking) this.takesFirst = true;
-      else if (!this.isOpen) this.lookSoon(0);
+      if (this.isSearching) this.picksFirst = true;
+      else if (!this.isOpen) this.scheduleSearch(0);
       else if (option) this.pick(option);
     } else if (key === "Escape" && this.isOpen) {
       event.preventDefault();
@@ -165,19 +165,19 @@ export class Combobox {
   }
 
   private pick(option: Option): void {
-    this.chosen = option.label;
+    this.selected = option.label;
     this.close();
     this.settings.choose(option);
   }
 
-  /** Close the list, and show what is chosen again. */
+  /** Close the list and show the selection again. */
   private close(): void {
     clearTimeout(this.timer);
     this.latest.stop();
-    this.isLooking = this.takesFirst = false;
+    this.isSearching = this.picksFirst = false;
     this.popup.hidden = true;
     this.input.setAttribute("aria-expanded", "false");
     this.input.removeAttribute("aria-activedescendant");
-    this.input.value = this.chosen;
+    this.input.value = this.selected;
   }
 }
