@@ -20,13 +20,14 @@ _BASE = {"heads-identity": "identity"}
 Trials = dict[int, dict[str, Any]]  # by seed
 
 
-def read_trials(path: Path) -> dict[str, dict[str, Trials]]:
-    """Return the trials by arm, graph and seed, in the order of the file."""
-    found: dict[str, dict[str, Trials]] = defaultdict(lambda: defaultdict(dict))
+def read_trials(path: Path, plan: str | None) -> dict[str, dict[str, Trials]]:
+    """Return the trials of a plan by arm, graph and seed, in the order of the file."""
+    trials: dict[str, dict[str, Trials]] = defaultdict(lambda: defaultdict(dict))
     for line in path.read_text(encoding="utf-8").splitlines():
         trial = json.loads(line)
-        found[trial["arm"]][trial["data"]][trial["seed"]] = trial
-    return found
+        if trial.get("plan") == plan:
+            trials[trial["arm"]][trial["data"]][trial["seed"]] = trial
+    return trials
 
 
 def cell(trials: Trials, base: Trials) -> str:
@@ -46,9 +47,9 @@ def cell(trials: Trials, base: Trials) -> str:
     return text + (", stopped at half" if any("stopped" in trial for trial in values) else "")
 
 
-def table(path: Path) -> str:
-    """Return the table."""
-    trials = read_trials(path)
+def table(path: Path, plan: str | None) -> str:
+    """Return the table of a plan; None: of the trials before there were plans."""
+    trials = read_trials(path, plan)
     graphs = list(dict.fromkeys(graph for arm in trials.values() for graph in arm))
     seeds = {graph: len(trials["base"][graph]) for graph in graphs}
     names = [f"{graph} ({seeds[graph]} seed{'s' * (seeds[graph] > 1)})" for graph in graphs]
@@ -69,4 +70,4 @@ def _signed(value: float) -> str:
 
 
 if __name__ == "__main__":
-    print(table(RESULTS))
+    print(table(RESULTS, "off-diagonal-lr 0.1"))

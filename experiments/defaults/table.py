@@ -87,19 +87,21 @@ def mrr(value: float | None, best: float | None = None) -> str:
 
 
 def matrix(scores: Scores, trials: Trials) -> str:
-    """Return all trials, one row per graph, with the number of trials and their minutes."""
-    rows = [["graph", *(_short(setting) for setting in scores), "trials", "minutes"]]
-    for graph in ORDER:
-        best = best_on(scores, graph)
-        cells = [mrr(row.get(graph), best) for row in scores.values()]
-        own = [trial for trial in trials if trial["data"] == graph]
-        minutes = sum(trial.get("minutes", 0.0) for trial in own)
-        rows.append([graph, *cells, str(len(own)), f"{minutes:.1f}"])
+    """Return all trials, one column per graph, with the number of trials and their minutes."""
+    rows = [["setting", *ORDER]]
+    best = {graph: best_on(scores, graph) for graph in ORDER}
+    for setting, row in scores.items():
+        rows.append([_short(setting), *(mrr(row.get(graph), best[graph]) for graph in ORDER)])
+    by_graph = {graph: [trial for trial in trials if trial["data"] == graph] for graph in ORDER}
+    rows.append(["trials", *(str(len(own)) for own in by_graph.values())])
+    minutes = (sum(trial.get("minutes", 0.0) for trial in own) for own in by_graph.values())
+    rows.append(["minutes", *(f"{total:.1f}" for total in minutes)])
     return table(rows)
 
 
 def _short(setting: str) -> str:
-    return setting.replace("_", ".").replace("-reg", ", reg ").replace("lr", "lr ")
+    spaced = setting.replace("_", ".").replace("-reg", ", reg-weight ").replace("lr", "lr ")
+    return spaced.replace("slow-", "slow b and c, ").replace("identity-", "identity, ")
 
 
 def judged(scores: Scores) -> str:
@@ -119,20 +121,41 @@ def judged(scores: Scores) -> str:
     return table(rows)
 
 
+def rates_table(scores: Scores) -> str:
+    """Return the MRR with b and c at the full learning rate and at a tenth of it, side by side."""
+    pairs = {name: name.removeprefix("slow-") for name in scores if name.startswith("slow-")}
+    pairs = {slow: full for slow, full in pairs.items() if full in scores}
+    rows = [["graph", *(_short(full) for full in pairs.values())]]
+    for graph in ORDER:
+        cells = []
+        for slow, full in pairs.items():
+            values = scores[full].get(graph), scores[slow].get(graph)
+            known = None not in values
+            cells.append(f"{mrr(values[0])} → {mrr(values[1])}" if known else "")
+        rows.append([graph, *cells])
+    return table(rows)
+
+
 def defaults_table(scores: Scores, finals: Trials) -> str:
     """Return the defaults of 5★E and ComplEx beside the best found in all trials."""
     own = {(trial["setting"], trial["data"]): trial for trial in finals}
-    heads = ("5★E default", "minutes", "best found", "ratio", "ComplEx default", "minutes")
-    rows = [["graph", *heads]]
+    heads = ("5★E default", "minutes", "b and c at full rate", "best found", "ratio")
+    rows = [["graph", *heads, "ComplEx default", "minutes"]]
     for graph in ORDER:
-        ours, rival = own.get(("fivestar", graph)), own.get(("complex", graph))
+        ours, before, rival = (
+            own.get((setting, graph)) for setting in ("fivestar-slow", "fivestar", "complex")
+        )
         value = ours["valid_mrr"] if ours else None
-        best = max(best_on(scores, graph), value or 0.0)
-        mine = mrr(value), f"{ours['minutes']:.1f}" if ours else "–"
+        former = before["valid_mrr"] if before else None
+        best = max(best_on(scores, graph), value or 0.0, former or 0.0)
         ratio = f"{value / best:.3f}" if value else "–"
-        theirs = (mrr(rival["valid_mrr"]), f"{rival['minutes']:.1f}") if rival else ("–", "–")
-        rows.append([graph, *mine, mrr(best), ratio, *theirs])
+        mine = (mrr(value), _minutes(ours), mrr(former), mrr(best), ratio)
+        rows.append([graph, *mine, mrr(rival["valid_mrr"] if rival else None), _minutes(rival)])
     return table(rows)
+
+
+def _minutes(trial: dict[str, Any] | None) -> str:
+    return f"{trial['minutes']:.1f}" if trial else "–"
 
 
 def self_answers(trials: Trials, finals: Trials) -> str:
@@ -141,7 +164,8 @@ def self_answers(trials: Trials, finals: Trials) -> str:
     columns = {
         "identity": "identity-lr0_3-reg0_12",
         "rotation, same settings": "lr0_3-reg0_12",
-        "default": "fivestar",
+        "rotation, b and c at a tenth": "slow-lr0_3-reg0_12",
+        "default": "fivestar-slow",
         "ComplEx default": "complex",
     }
     rows = [["graph", *columns]]
@@ -164,15 +188,18 @@ def page() -> str:
     """Return the page."""
     path = ROOT / "results" / "defaults.jsonl"
     trials, finals = read_trials(path, "fivestar"), read_trials(path, "default")
+    regularization = ROOT / "results" / "regularization.jsonl"
     scores = by_setting(trials)
     text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
     parts = {
         "MATRIX": matrix(scores, trials),
+        "RATES": rates_table(scores),
         "JUDGED": judged(scores),
         "DEFAULTS": defaults_table(scores, finals),
         "SELF": self_answers(trials, finals),
         "MODELS": models_table(read_trials(path, "models")),
-        "REGULARIZATION": regularization_table.table(ROOT / "results" / "regularization.jsonl"),
+        "ARMS": regularization_table.table(regularization, "off-diagonal-lr 0.1"),
+        "FORMER_ARMS": regularization_table.table(regularization, None),
     }
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
