@@ -1,4 +1,4 @@
-"""Every model in every form, small and filled with numbers."""
+"""Every model in every form, small, with random parameters."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def made(form, entities=7, relations=3, dim=4, dtype=torch.float64, scale=1.0, *
         for table in model.parameters():
             table.copy_(torch.randn(table.shape, generator=generator, dtype=dtype) * scale)
         for point in model.manifold_parameters(model.entities, model.relations):
-            point.mul_(0.2 / scale)  # inside of the ball
+            point.mul_(0.2 / scale)  # inside the ball
     return model.eval()

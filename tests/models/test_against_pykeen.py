@@ -28,8 +28,8 @@ def transe(nn, model, h, r, t, p):
 
 
 def rotate(nn, model, h, r, t):
-    turn = torch.polar(torch.ones_like(r), r)
-    return nn.RotatEInteraction()(as_complex(h), turn, as_complex(t))
+    rotation = torch.polar(torch.ones_like(r), r)
+    return nn.RotatEInteraction()(as_complex(h), rotation, as_complex(t))
 
 
 def simple(nn, model, h, r, t):
@@ -38,15 +38,15 @@ def simple(nn, model, h, r, t):
 
 
 def mure(nn, model, h, r, t):
-    stretch, shift = halves(r)
+    scale, shift = halves(r)
     theirs = nn.MuREInteraction(p=2, power_norm=True)
-    return theirs((h[:, :-2], h[:, -1]), (-shift, stretch), (t[:, :-2], t[:, -2]))
+    return theirs((h[:, :-2], h[:, -1]), (-shift, scale), (t[:, :-2], t[:, -2]))
 
 
 def quate(nn, model, h, r, t):
     direction = quaternions(r)
     direction = direction / direction.norm(dim=-1, keepdim=True)
-    # PyKEEN's score is the paper's times −1 (its authors ask themselves why, in a comment).
+    # PyKEEN's score is the paper's times −1 (a comment in its code asks why).
     return -nn.QuatEInteraction().double()(quaternions(h), direction, quaternions(t))
 
 
@@ -105,12 +105,12 @@ THEIRS = {
 
 
 @pytest.mark.parametrize("form", THEIRS)
-def test_scores_are_pykeens(form):
+def test_scores_equal_those_of_pykeen(form):
     nn = pytest.importorskip("pykeen.nn.modules")
     model = made(form, entities=9, relations=3, dim=DIM)
     h, r, t = (torch.arange(n) % m for n, m in ((9, 9), (9, 3), (9, 9)))
     t = t.flip(0)
     with torch.no_grad():
         expected = THEIRS[form](nn, model, model.entities[h], model.relations[r], model.entities[t])
-        found = model.score(h, r, t)
-    torch.testing.assert_close(found, expected.view(-1), rtol=1e-6, atol=1e-9)
+        scores = model.score(h, r, t)
+    torch.testing.assert_close(scores, expected.view(-1), rtol=1e-6, atol=1e-9)

@@ -1,4 +1,4 @@
-"""The one contract of all models: every way of scoring agrees, and nothing is ever NaN."""
+"""The contract of all models: all ways of scoring agree, and nothing is ever NaN."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def five_star(model, form, head, relation, tail):
 
 
 def quaternion(h, r, t):
-    """Through the matrices of left multiplication."""
+    """By the matrices of left multiplication."""
     a, b, c, d = h.chunk(4)
     p, q, s, u = (x / r.view(4, -1).norm(dim=0) for x in r.chunk(4))
     left = [[a, -b, -c, -d], [b, a, -d, c], [c, d, a, -b], [d, -c, b, a]]
-    moved = [sum(x * y for x, y in zip(row, (p, q, s, u), strict=True)) for row in left]
-    return (torch.cat(moved) * t).sum()
+    product = [sum(x * y for x, y in zip(row, (p, q, s, u), strict=True)) for row in left]
+    return (torch.cat(product) * t).sum()
 
 
 def simple(h, r, t):
@@ -55,25 +55,25 @@ def simple(h, r, t):
 
 
 def mure(h, r, t):
-    stretch, shift = r.chunk(2)
-    return -((stretch * h[:-2] - (t[:-2] + shift)).norm() ** 2) + h[-1] + t[-2]
+    scale, shift = r.chunk(2)
+    return -((scale * h[:-2] - (t[:-2] + shift)).norm() ** 2) + h[-1] + t[-2]
 
 
 def murp(h, r, t):
     """Step by step on the ball, as in the paper."""
-    stretch, shift = r.chunk(2)
-    tangent = torch.atanh(h[:-2].norm()) * h[:-2] / h[:-2].norm() * stretch
-    moved = torch.tanh(tangent.norm()) * tangent / tangent.norm()
-    apart = moebius_sum(-moved, moebius_sum(t[:-2], shift)).norm()
-    return -((2 * torch.atanh(apart)) ** 2) + h[-1] + t[-2]
+    scale, shift = r.chunk(2)
+    tangent = torch.atanh(h[:-2].norm()) * h[:-2] / h[:-2].norm() * scale
+    point = torch.tanh(tangent.norm()) * tangent / tangent.norm()
+    distance = mobius_sum(-point, mobius_sum(t[:-2], shift)).norm()
+    return -((2 * torch.atanh(distance)) ** 2) + h[-1] + t[-2]
 
 
-def moebius_sum(x, y):
+def mobius_sum(x, y):
     over = (1 + 2 * x @ y + y @ y) * x + (1 - x @ x) * y
     return over / (1 + 2 * x @ y + (x @ x) * (y @ y))
 
 
-def turned(h, r, t):
+def rotation_error(h, r, t):
     return as_complex(h) * torch.polar(torch.ones_like(r), r) - as_complex(t)
 
 
@@ -88,26 +88,26 @@ NAIVE = {
     "transe l2": lambda h, r, t: -(h + r - t).norm(),
     "mure": mure,
     "murp": murp,
-    "rotate": lambda h, r, t: -turned(h, r, t).abs().sum(),
-    "rotate l2": lambda h, r, t: -turned(h, r, t).norm(),
+    "rotate": lambda h, r, t: -rotation_error(h, r, t).abs().sum(),
+    "rotate l2": lambda h, r, t: -rotation_error(h, r, t).norm(),
     "protate l1": lambda h, r, t: -((h + r - t) / 2).sin().abs().sum(),
     "protate l2": lambda h, r, t: -((h + r - t) / 2).sin().square().sum(),
 }
 
 
 def normal(layer, x):
-    """Batch normalisation by running figures of 0 and 1."""
+    """Batch normalization with running statistics of 0 and 1."""
     return x / (1 + layer.eps) ** 0.5 * layer.weight + layer.bias
 
 
 def tucker(model, h, r, t):
-    moved = torch.einsum("kij,k,i->j", model.core, r, normal(model.head_norm, h))
-    return normal(model.moved_norm, moved) @ t
+    query = torch.einsum("kij,k,i->j", model.core, r, normal(model.head_norm, h))
+    return normal(model.moved_norm, query) @ t
 
 
 def conve(model, h, r, t):
-    picture = normal(model.picture_norm, torch.cat([h[:-1].view(2, 2), r.view(2, 2)]))
-    padded = torch.nn.functional.pad(picture, (1, 1, 1, 1))
+    image = normal(model.picture_norm, torch.cat([h[:-1].view(2, 2), r.view(2, 2)]))
+    padded = torch.nn.functional.pad(image, (1, 1, 1, 1))
     maps = []
     for k, omega in enumerate(model.convolution.weight[:, 0]):
         cells = [(padded[i : i + 3, j : j + 3] * omega).sum() for i in range(4) for j in range(2)]
@@ -129,7 +129,7 @@ def naive_score(form, model, h, r, t):
 
 
 @forms
-def test_the_fast_score_is_the_formula(form):
+def test_score_equals_the_formula(form):
     model = made(form)
     for h, r, t in [(0, 0, 1), (3, 2, 3), (6, 1, 0)]:
         score = model.score(*(torch.tensor([x]) for x in (h, r, t)))
@@ -137,7 +137,7 @@ def test_the_fast_score_is_the_formula(form):
 
 
 @forms
-def test_all_tails_at_once_in_tiles_and_one_by_one_agree(form):
+def test_scores_of_all_tails_of_tiles_and_of_triples_agree(form):
     model = made(form)
     heads, relations = torch.tensor([0, 5, 5]), torch.tensor([2, 0, 1])
     whole = model.score_tails(heads, relations)
@@ -149,7 +149,7 @@ def test_all_tails_at_once_in_tiles_and_one_by_one_agree(form):
 
 
 @forms
-def test_gradients_of_the_transform_are_right(form):
+def test_transform_passes_gradcheck(form):
     model = made(form, dim=2)
     head = model.entities.detach()[:3].requires_grad_()
     relation = model.relations.detach()[:3].requires_grad_()
@@ -157,25 +157,25 @@ def test_gradients_of_the_transform_are_right(form):
 
 
 @forms
-def test_the_backward_pass_of_the_similarity_is_that_of_autograd(form):
+def test_backward_pass_of_the_similarity_equals_autograd(form):
     model = made(form)
     generator = torch.Generator().manual_seed(2)
     query = model.query(torch.arange(3), torch.arange(3)).detach().requires_grad_()
     table = model.candidates().detach().clone().requires_grad_()
-    slope = torch.randn(3, 7, generator=generator, dtype=torch.float64)
+    score_grad = torch.randn(3, 7, generator=generator, dtype=torch.float64)
     weight = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
     scores = model.similarity.score_pairs(query[:, None], table[None])
-    (scores * slope * weight[:, None]).sum().backward()
-    prepared = slope.clone()
+    (scores * score_grad * weight[:, None]).sum().backward()
+    prepared = score_grad.clone()
     with torch.no_grad():
         model.similarity.prepare_score_grad(query, table, prepared)
-        by_query = torch.zeros_like(query)
-        model.similarity.add_query_grad(query, table, prepared, by_query)
-        by_query *= weight[:, None]
-        by_table = torch.zeros_like(table)
-        model.similarity.add_candidate_grad(query, weight, table, prepared, by_table)
-    torch.testing.assert_close(by_query, query.grad, rtol=1e-5, atol=1e-8)
-    torch.testing.assert_close(by_table, table.grad, rtol=1e-5, atol=1e-8)
+        query_grad = torch.zeros_like(query)
+        model.similarity.add_query_grad(query, table, prepared, query_grad)
+        query_grad *= weight[:, None]
+        table_grad = torch.zeros_like(table)
+        model.similarity.add_candidate_grad(query, weight, table, prepared, table_grad)
+    torch.testing.assert_close(query_grad, query.grad, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(table_grad, table.grad, rtol=1e-5, atol=1e-8)
 
 
 EXTREME = st.sampled_from([0.0, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 30.0, 1e4, -1e4])
@@ -204,11 +204,11 @@ def test_no_value_or_gradient_is_ever_nan_or_infinite(form, row, data):
 
 
 @given(st.floats(0.01, 100), st.floats(0, 6.3))
-def test_the_moebius_form_does_not_change_when_its_matrix_is_scaled(size, turn):
+def test_the_mobius_form_is_invariant_to_the_scale_of_its_matrix(size, angle):
     model = made("fivestar mobius hermitian inner")
     heads, relations = torch.arange(3), torch.arange(3)
     before = model.query(heads, relations)
-    real, imag = size * torch.cos(torch.tensor(turn)), size * torch.sin(torch.tensor(turn))
+    real, imag = size * torch.cos(torch.tensor(angle)), size * torch.sin(torch.tensor(angle))
     with torch.no_grad():
         parts = [x.chunk(2, dim=1) for x in model.relations.chunk(4, dim=1)]
         scaled = [torch.cat([u * real - v * imag, u * imag + v * real], dim=1) for u, v in parts]
@@ -225,20 +225,20 @@ def test_each_init_gives_the_maps_it_is_named_after():
     small = make_model("fivestar", 5, 2, 3, init="small")
     small.reset_parameters(generator)
     assert small.relations.abs().max() < 0.01
-    turned = make_model("fivestar", 200, 2, 100).requires_grad_(False)
-    turned.reset_parameters(generator)
+    rotated = make_model("fivestar", 200, 2, 100).requires_grad_(False)
+    rotated.reset_parameters(generator)
     heads, relations = torch.arange(200), torch.zeros(200, dtype=torch.int64)
-    moved, before = (
-        turned.squared_moduli(x) for x in (turned.query(heads, relations), turned.entities)
+    after, before = (
+        rotated.squared_moduli(x) for x in (rotated.query(heads, relations), rotated.entities)
     )
-    # Rotations keep sizes (b moves a point by about its own size, so the mean square doubles) ...
-    assert float(moved.mean()) == pytest.approx(2 * float(before.mean()), rel=0.1)
-    # ... and a head is no better a tail of its own than any other entity is.
-    own = turned.score(heads, relations, heads)
+    # Rotations keep moduli (b shifts a point by about its modulus: the mean square doubles) ...
+    assert float(after.mean()) == pytest.approx(2 * float(before.mean()), rel=0.1)
+    # ... and a head scores no better as its own tail than any other entity.
+    own = rotated.score(heads, relations, heads)
     assert abs(own.mean()) < 3 * own.std() / len(own) ** 0.5 + 0.1 * before.sum(dim=1).mean()
 
 
-def test_parameters_are_2d_an_entity_and_8d_a_relation():
+def test_5star_has_2d_parameters_per_entity_and_8d_per_relation():
     model = make_model("fivestar", 10, 3, 6)
     assert (model.entities.numel(), model.relations.numel()) == (10 * 12, 3 * 48)
 

@@ -1,4 +1,4 @@
-"""A converted model scores as it did; what cannot be converted is refused with the reason."""
+"""Converted models keep their scores; other models are refused with the reason."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.models.forms import made
 
 from fivestar.errors import ConversionImpossible, SettingsError
+from fivestar.models.bilinear import DistMult
 from fivestar.models.construction import construct
 from fivestar.models.conversion import from_pykeen, to_fivestar
 
@@ -39,33 +40,42 @@ EVERY = torch.cartesian_prod(torch.arange(7), torch.arange(3), torch.arange(7)).
 
 @pytest.mark.parametrize("denominator", ["mobius", "phase", "none"])
 @pytest.mark.parametrize("form", POSSIBLE)
-def test_all_scores_stay_the_same(form, denominator):
+def test_conversion_keeps_all_scores(form, denominator):
     model = made(form, dtype=torch.float32)
-    found = to_fivestar(model, denominator=denominator)
-    # In wide arithmetic, so that only what the tables lost in the conversion is seen.
-    before, after = (m.double().score(*EVERY) for m in (model, found.model))
-    torch.testing.assert_close(after, found.scale * before + found.shift, rtol=1e-5, atol=2e-6)
-    assert (found.scale == 1 and found.shift == 0) or form == "protate l2"
-    heads = [m.score_heads(1, torch.arange(7)) for m in (model, found.model)]
-    torch.testing.assert_close(heads[1], found.scale * heads[0] + found.shift, rtol=1e-5, atol=2e-6)
+    converted = to_fivestar(model, denominator=denominator)
+    scale, shift = converted.scale, converted.shift
+    # In float64, so that only the precision lost by the tables is seen.
+    before, after = (m.double().score(*EVERY) for m in (model, converted.model))
+    torch.testing.assert_close(after, scale * before + shift, rtol=1e-5, atol=2e-6)
+    assert (scale, shift) == (1, 0) or form == "protate l2"
+    heads = [m.score_heads(1, torch.arange(7)) for m in (model, converted.model)]
+    torch.testing.assert_close(heads[1], scale * heads[0] + shift, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize(("form", "why"), IMPOSSIBLE.items())
-def test_what_is_no_5_star_e_is_refused(form, why):
+def test_models_that_are_not_a_5star_are_refused(form, why):
     with pytest.raises(ConversionImpossible, match=why):
         to_fivestar(made(form))
 
 
+def test_a_subclass_is_refused_since_its_formula_may_be_another():
+    class Shifted(DistMult):
+        def transform(self, head, relation):
+            return head * relation + 1
+
+    with pytest.raises(ConversionImpossible, match="Shifted cannot become a 5★E: its formula"):
+        to_fivestar(Shifted(3, 2, 4))
+
+
 @pytest.mark.parametrize(("form", "score"), POSSIBLE.items())
-def test_the_other_score_is_refused(form, score):
+def test_the_wrong_score_is_refused(form, score):
     other = "inner" if score == "distance" else "distance"
     assert to_fivestar(made(form), score).options["score"] == score
     with pytest.raises(ConversionImpossible, match=f"use score {score}"):
         to_fivestar(made(form), other)
 
 
-def test_a_converted_model_can_learn_what_it_could_not():
-    """The parts that were 0 have gradients, so training can use them."""
+def test_all_parts_of_a_converted_model_have_gradients():
     model = to_fivestar(made("complex", dtype=torch.float32)).model
     model.score(*EVERY)[:20].sum().backward()
     a, b, c, d = model.relations.grad.chunk(4, dim=1)
@@ -85,7 +95,7 @@ def truth_values(draw):
 
 
 @given(truth_values())
-def test_every_set_of_facts_has_a_5_star_e(facts):
+def test_every_set_of_triples_has_a_5star(facts):
     model = construct(facts)
     ids = torch.cartesian_prod(*(torch.arange(n) for n in facts.shape)).unbind(dim=1)
     scores = model.score(*ids).detach().reshape(facts.shape).numpy()
@@ -119,7 +129,7 @@ FACTS = [["a", "r", "b"], ["b", "s", "c"], ["c", "r", "a"], ["d", "s", "a"]]
         ("ComplEx", {}),
     ],
 )
-def test_models_from_pykeen_score_the_same(name, options, inverse):
+def test_models_from_pykeen_keep_their_scores(name, options, inverse):
     models = pytest.importorskip("pykeen.models")
     triples = pytest.importorskip("pykeen.triples")
     factory = triples.TriplesFactory.from_labeled_triples(
@@ -128,28 +138,28 @@ def test_models_from_pykeen_score_the_same(name, options, inverse):
     theirs = getattr(models, name)(
         triples_factory=factory, embedding_dim=6, random_seed=0, **options
     ).eval()
-    found = from_pykeen(theirs, factory)
-    assert list(found.graph.entities) == ["a", "b", "c", "d"]
-    assert found.reciprocals is inverse
+    imported = from_pykeen(theirs, factory)
+    assert list(imported.graph.entities) == ["a", "b", "c", "d"]
+    assert imported.reciprocals is inverse
     ids = torch.cartesian_prod(torch.arange(4), torch.arange(2), torch.arange(4))
-    tails = found.model.score(*ids.unbind(dim=1)).detach()
+    tails = imported.model.score(*ids.unbind(dim=1)).detach()
     torch.testing.assert_close(tails, theirs.predict_hrt(ids).flatten(), rtol=1e-4, atol=1e-5)
     given = torch.tensor([[0, 1], [1, 3]])
     expected = theirs.predict_h(given)
     if inverse:
-        heads = found.model.score_tails(given[:, 1], given[:, 0] + 2)
+        heads = imported.model.score_tails(given[:, 1], given[:, 0] + 2)
     else:
-        heads = torch.cat([found.model.score_heads(int(r), t[None]) for r, t in given])
+        heads = torch.cat([imported.model.score_heads(int(r), t[None]) for r, t in given])
     torch.testing.assert_close(heads, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.pykeen
 @pytest.mark.filterwarnings("ignore")
-def test_what_does_not_come_in_from_pykeen():
+def test_other_models_of_pykeen_are_refused():
     models = pytest.importorskip("pykeen.models")
     triples = pytest.importorskip("pykeen.triples")
     factory = triples.TriplesFactory.from_labeled_triples(np.array(FACTS))
-    with pytest.raises(ConversionImpossible, match="no HolE from PyKEEN"):
+    with pytest.raises(ConversionImpossible, match="HolE cannot be converted from PyKEEN"):
         from_pykeen(models.HolE(triples_factory=factory, embedding_dim=4), factory)
     other = triples.TriplesFactory.from_labeled_triples(np.array(FACTS[:2]))
     with pytest.raises(ConversionImpossible, match="give the one it was trained on"):

@@ -1,4 +1,4 @@
-"""Distances through matrix products keep their digits; no block is larger than it may be."""
+"""Distances by matrix products stay precise, blocks stay small, and gradients are right."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from fivestar.models.similarity import AutogradSimilarity
 
 @given(offset=st.sampled_from([0.0, 1.0, 100.0]), near=st.sampled_from([0.0, 1e-6, 1e-4, 1e-2, 1]))
 @pytest.mark.parametrize("similarity", [EuclideanDistance(), SquaredDistance()])
-def test_close_points_keep_their_distance(similarity, offset, near):
+def test_distances_of_close_points_are_precise(similarity, offset, near):
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(9, 20, generator=generator) + offset
     others = torch.randn(30, 20, generator=generator) + offset
-    beside = query + near * torch.randn(9, 20, generator=generator)
-    table = torch.cat([others, beside])
-    found = torch.empty(9, 39)
-    similarity.forward(query, table, found)
+    close = query + near * torch.randn(9, 20, generator=generator)
+    table = torch.cat([others, close])
+    scores = torch.empty(9, 39)
+    similarity.forward(query, table, scores)
     exact = similarity.score_pairs(query.double()[:, None], table.double()[None])
-    assert torch.isfinite(found).all()
-    torch.testing.assert_close(found.double(), exact, rtol=1e-3, atol=1e-6)
+    assert torch.isfinite(scores).all()
+    torch.testing.assert_close(scores.double(), exact, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("similarity", [ModulusDistance(), SineDistance()])
-def test_no_block_is_larger_than_it_may_be(similarity, monkeypatch):
+def test_no_block_exceeds_the_limit(similarity, monkeypatch):
     sizes = []
     for name in ("sum_values", "difference_grad"):
         whole = getattr(type(similarity), name)

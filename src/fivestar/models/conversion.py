@@ -1,8 +1,8 @@
-"""Trained models as 5★E with the same scores, and models that were trained in PyKEEN.
+"""Convert trained models: to a 5★E with the same scores, and from PyKEEN.
 
-A 5★E contains every model that moves each complex dimension by itself, affinely, and compares as it
-does: DistMult, ComplEx and pRotatE (L2) through the inner product, TransE and RotatE through the
-distance in their own norm.
+A 5★E contains every model that transforms each complex dimension separately by an affine map and
+has one of its scores: DistMult, ComplEx and pRotatE (l2) with the inner product, TransE and RotatE
+with the distance in their own norm.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ from fivestar.models.translation import MuRE, TransE
 
 Score = Literal["inner", "distance"]
 
-# How far from 1 the modulus of a turn may be.
+# Tolerance for the modulus of a rotation, which is 1.
 _UNIT = 1e-4
 
-_TWO_VECTORS = "an entity is one vector as head and another as tail; in a 5★E it is one"
-_MIXED = "it mixes dimensions, and a 5★E moves each complex dimension by itself"
+_TWO_VECTORS = "an entity has one vector as head and another as tail; in a 5★E it has one"
+_MIXED = "it mixes dimensions, and a 5★E transforms each complex dimension separately"
 _IMPOSSIBLE: dict[type[Model], str] = {
     SimplE: _TWO_VECTORS,
     CP: _TWO_VECTORS,
     RESCAL: _MIXED,
     TuckER: _MIXED,
     ConvE: "it is a network, not a map of each dimension",
-    QuatE: "a quaternion product mixes two complex dimensions, and a 5★E moves each by itself",
-    MuRP: "its points lie on a ball with another distance",
-    MuRE: "its squared distance and its biases are no score of a 5★E",
+    QuatE: "a quaternion product mixes two complex dimensions, which a 5★E transforms separately",
+    MuRP: "its points lie on a Poincaré ball, which has another distance",
+    MuRE: "a 5★E has no squared distance and no biases",
     FiveStarE: "it is one already",
 }
+_POSSIBLE = (DistMult, ComplEx, PRotatE, RotatE, TransE)
 
 
 class Converted(NamedTuple):
-    """A 5★E and what it is: its new scores are `scale` · the old ones + `shift`."""
+    """A 5★E with its options; its scores are `scale` · the old ones + `shift`."""
 
     model: FiveStarE
     dim: int
@@ -59,7 +60,7 @@ class Converted(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What a model is as a 5★E: points, the maps a z + b, and the comparison."""
+    """A model in the form of a 5★E: points, the maps a z + b, and the score."""
 
     points: Complex
     a: Complex
@@ -74,10 +75,15 @@ class _Parts(NamedTuple):
 def to_fivestar(
     model: Model, score: Score | None = None, denominator: Denominator = "mobius"
 ) -> Converted:
-    """The same model as a 5★E: the same scores, or (pRotatE) scores that rank the same.
+    """Return the same model as a 5★E: with the same scores, or (pRotatE) with the same ranks.
 
-    `score` may be given to insist on one; it is refused if it is not the one that the model needs.
-    All denominators agree on the maps that come out; they differ in what training makes of them.
+    Args:
+        model: A DistMult, ComplEx, pRotatE (norm l2), RotatE or TransE.
+        score: The score of the 5★E; by default the one that the model needs.
+        denominator: All denominators agree on affine maps; they differ once training goes on.
+
+    Raises:
+        ConversionImpossible: A 5★E does not contain this model, or not with this score.
     """
     name = type(model).__name__
     parts = _parts(model, name)
@@ -92,7 +98,7 @@ def to_fivestar(
         )
     dim = parts.points.real.shape[1]
     options = {"denominator": denominator, "score": parts.score, "norm": parts.norm}
-    found = FiveStarE(
+    converted = FiveStarE(
         len(model.entities),
         len(model.relations),
         dim,
@@ -100,20 +106,24 @@ def to_fivestar(
         score=parts.score,
         norm=parts.norm,  # type: ignore[arg-type]
     ).to(model.entities)
-    found.entities.copy_(to_row(parts.points))
-    # The softened map divides by |d|²(1 + ε), so this d is as good as a 1.
-    d = 1 / (1 + found.epsilon) if denominator == "mobius" else 1.0
-    for entry, value in zip(found.relations.chunk(4, dim=1)[:2], (parts.a, parts.b), strict=True):
+    converted.entities.copy_(to_row(parts.points))
+    # The softened map divides by |d|²(1 + ε): this d has the effect of 1.
+    d = 1 / (1 + converted.epsilon) if denominator == "mobius" else 1.0
+    for entry, value in zip(
+        converted.relations.chunk(4, dim=1)[:2], (parts.a, parts.b), strict=True
+    ):
         entry.copy_(to_row(value))
-    found.relations.chunk(4, dim=1)[2].zero_()
-    found.relations.chunk(4, dim=1)[3].copy_(to_row(_real(torch.full_like(parts.a.real, d))))
-    return Converted(found.eval(), dim, options, parts.scale, parts.shift)
+    converted.relations.chunk(4, dim=1)[2].zero_()
+    converted.relations.chunk(4, dim=1)[3].copy_(to_row(_real(torch.full_like(parts.a.real, d))))
+    return Converted(converted.eval(), dim, options, parts.scale, parts.shift)
 
 
 def _parts(model: Model, name: str) -> _Parts:
-    for kind, why in _IMPOSSIBLE.items():
-        if type(model) is kind:
-            raise ConversionImpossible(f"{name} cannot become a 5★E: {why}")
+    reason = _IMPOSSIBLE.get(type(model))
+    if reason is not None:
+        raise ConversionImpossible(f"{name} cannot become a 5★E: {reason}")
+    if type(model) not in _POSSIBLE:  # a subclass has another formula
+        raise ConversionImpossible(f"{name} cannot become a 5★E: its formula is not known here")
     entities, relations = model.entities.detach(), model.relations.detach()
     match model:
         case DistMult():
@@ -138,7 +148,7 @@ def _parts(model: Model, name: str) -> _Parts:
             norm = "l1" if isinstance(model.similarity, L1Distance) else "l2"
             once = _real(torch.ones_like(relations))
             return _Parts(_real(entities), once, _real(relations), "distance", norm)
-    raise ConversionImpossible(f"{name} is unknown here: nobody has said how it becomes a 5★E")
+    raise AssertionError(name)
 
 
 def _real(values: Tensor) -> Complex:
@@ -155,7 +165,7 @@ def _on_circle(angles: Tensor) -> Complex:
 
 
 class Imported(NamedTuple):
-    """A model from elsewhere, under its name and with its options here."""
+    """A model from another toolkit, with its name and options here."""
 
     model: Model
     name: str
@@ -167,53 +177,57 @@ class Imported(NamedTuple):
 
 @torch.no_grad()
 def from_pykeen(model: Any, triples_factory: Any) -> Imported:
-    """A TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN, with the same scores.
+    """Return a TransE, RotatE, DistMult or ComplEx trained in PyKEEN, with the same scores.
 
     Args:
-        model: the model, for instance `pipeline(...).model`.
-        triples_factory: what it was trained on, for instance `pipeline(...).training`: it gives the
-            names of entities and relations, and the training facts.
+        model: The model, for instance `pipeline(...).model`.
+        triples_factory: Its training data, for instance `pipeline(...).training`, with the names of
+            entities and relations and the training triples.
+
+    Raises:
+        ConversionImpossible: Another model, or a triples factory that does not belong to it.
     """
     interaction = model.interaction
     kind = type(interaction).__name__.removesuffix("Interaction").lower()
     if kind not in {"transe", "rotate", "distmult", "complex"}:
         raise ConversionImpossible(
-            f"no {type(model).__name__} from PyKEEN; TransE, RotatE, DistMult and ComplEx come in"
+            f"{type(model).__name__} cannot be converted from PyKEEN; TransE, RotatE, DistMult and "
+            "ComplEx can"
         )
     options: dict[str, Any] = {}
     if kind == "transe":
         if interaction.p not in {1, 2} or interaction.power_norm:
-            raise ConversionImpossible("only TransE with the plain 1- or 2-norm comes in")
+            raise ConversionImpossible("only TransE with the plain 1- or 2-norm can be converted")
         options["norm"] = f"l{interaction.p}"
     if kind == "rotate":
-        options["norm"] = "l2"  # PyKEEN's RotatE takes no other, whatever its p says
+        options["norm"] = "l2"  # PyKEEN's RotatE has no other, whatever its p is
     entities, relations = (
         _table(representations, type(model).__name__)
         for representations in (model.entity_representations, model.relation_representations)
     )
     graph = _graph_of(triples_factory)
     reciprocals = bool(model.use_inverse_triples)
-    if reciprocals:  # even rows are relations, odd rows what turns them round
+    if reciprocals:  # even rows are relations, odd rows their reciprocals
         relations = torch.cat([relations[0::2], relations[1::2]])
-    wanted = len(graph.entities), len(graph.relations) * (1 + reciprocals)
-    if (len(entities), len(relations)) != wanted:
+    expected = len(graph.entities), len(graph.relations) * (1 + reciprocals)
+    if (len(entities), len(relations)) != expected:
         raise ConversionImpossible(
             f"the model has {len(entities)} entities and {len(relations)} relations, its "
-            f"triples_factory {wanted[0]} and {wanted[1]}; give the one it was trained on"
+            f"triples_factory {expected[0]} and {expected[1]}; give the one it was trained on"
         )
     if kind == "rotate":
         relations = _angles(relations)
     dim = entities.shape[1]
-    made = make_model(kind, *wanted, dim, **options)
-    for table, content in ((made.entities, entities), (made.relations, relations)):
+    converted = make_model(kind, *expected, dim, **options)
+    for table, content in ((converted.entities, entities), (converted.relations, relations)):
         table.copy_(
             to_row(Complex(content.real, content.imag)) if content.is_complex() else content
         )
-    return Imported(made.eval(), kind, dim, options, graph, reciprocals)
+    return Imported(converted.eval(), kind, dim, options, graph, reciprocals)
 
 
 def _table(representations: Any, name: str) -> Tensor:
-    """The rows of the one representation that these models have."""
+    """Return the rows of the only representation that these models have."""
     (representation,) = representations
     rows: Tensor = representation().detach().cpu()
     if rows.ndim != 2:
@@ -221,17 +235,17 @@ def _table(representations: Any, name: str) -> Tensor:
     return rows
 
 
-def _angles(turns: Tensor) -> Tensor:
-    modulus = turns.abs()
+def _angles(rotations: Tensor) -> Tensor:
+    modulus = rotations.abs()
     if (modulus - 1).abs().max() > _UNIT:
         raise ConversionImpossible(
-            "the relations of this RotatE do more than turn: not of modulus 1"
+            "the relations of this RotatE are not rotations: their modulus is not 1"
         )
-    return turns.angle()
+    return rotations.angle()
 
 
 def _graph_of(factory: Any) -> KnowledgeGraph:
-    """The names and training facts of a triples factory; ids are names where it has none."""
+    """Return the training triples of a triples factory; without names, ids are the names."""
 
     def vocabulary(kind: str, count: int) -> Vocabulary:
         by_name = getattr(factory, f"{kind}_to_id", None) or {str(n): n for n in range(count)}
