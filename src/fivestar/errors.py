@@ -1,105 +1,133 @@
-"""Every error that fivestar raises on purpose.
+"""The errors of fivestar.
 
-Each message says what is wrong, where, and what to do about it::
+Messages say what is wrong, where, and what to do; they name Python arguments. Catch `FivestarError`
+to catch all of them::
 
     FivestarError
-    ├── SettingsError          an option has a value that cannot be used
-    ├── RegistrationError      a model, regularizer or reader from outside cannot be used
-    ├── MissingExtra           a library that only some users need is not installed
-    ├── OutputError            something cannot be written where it should go
-    ├── Diverged               training has produced something that is not a number
-    ├── NonFiniteScore         a score is not a number, so no rank can be given
-    ├── DamagedRun             the folder of a run is not what its manifest says
-    ├── DamagedCheckpoint      a checkpoint cannot be resumed from
-    ├── DamagedLedger          the ledger of results has a line that cannot be used
-    ├── Paused                 training was told to stop, and can go on later
-    ├── ConversionImpossible   a model has no equal of the wanted kind
-    ├── ExportImpossible       a run has no equal in the wanted format
-    └── GraphError             a graph cannot be used as asked
-        ├── SourceNotFound     no such file, folder or known graph
-        ├── BadSource          a file, folder or table as a whole cannot be read
-        │   └── BadLine        one line of it cannot be read
-        ├── DamagedGraph       a saved graph is not what its manifest says
-        ├── UnknownName        a name that the graph does not hold
-        ├── AmbiguousName      a name that several things have
-        ├── DownloadFailed     a published graph cannot be fetched
-        ├── DamagedDataset     the files of a published graph are not as published
-        └── SplitImpossible    no split with the wanted properties exists
+    ├── SettingsError          a setting or argument is unknown or invalid
+    ├── RegistrationError      a third-party model, regularizer or reader cannot be used
+    ├── MissingExtra           an optional dependency is not installed
+    ├── OutputError            a file or folder cannot be written
+    ├── Diverged               the loss became NaN or infinite
+    ├── NonFiniteScore         a score is NaN, so there is no rank
+    ├── DamagedRun             a run folder does not match its manifest
+    ├── DamagedCheckpoint      a checkpoint cannot be resumed
+    ├── DamagedLedger          the ledger of results has an invalid line
+    ├── Paused                 a callback stopped the training; it can be resumed
+    ├── ConversionImpossible   a model cannot be converted exactly
+    ├── ExportImpossible       a model cannot be exported to the format
+    └── GraphError             a graph cannot be read or used
+        ├── SourceNotFound     no such file, folder or dataset
+        ├── BadSource          a file, folder or table cannot be read
+        │   └── BadLine        one line of it is invalid
+        ├── DamagedGraph       a saved graph does not match its manifest
+        ├── UnknownName        a name is not in the graph
+        ├── AmbiguousName      several entities have the same label
+        ├── DownloadFailed     a dataset cannot be downloaded
+        ├── DamagedDataset     the files of a dataset do not match their checksums
+        └── SplitImpossible    no split has the requested properties
 
-    GraphWarning               legal, but suspicious (a UserWarning)
+    GraphWarning               valid but suspicious input (a UserWarning)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+__all__ = [
+    "AmbiguousName",
+    "BadLine",
+    "BadSource",
+    "ConversionImpossible",
+    "DamagedCheckpoint",
+    "DamagedDataset",
+    "DamagedGraph",
+    "DamagedLedger",
+    "DamagedRun",
+    "Diverged",
+    "DownloadFailed",
+    "ExportImpossible",
+    "FivestarError",
+    "GraphError",
+    "GraphWarning",
+    "MissingExtra",
+    "NonFiniteScore",
+    "OutputError",
+    "Paused",
+    "RegistrationError",
+    "SettingsError",
+    "SourceNotFound",
+    "SplitImpossible",
+    "UnknownName",
+]
+
 
 class FivestarError(Exception):
-    """The root: catch this to catch all of ours and nothing else."""
+    """Base class of all errors of fivestar."""
 
 
 class SettingsError(FivestarError, ValueError):
-    """An option has a value that cannot be used."""
+    """A setting or argument is unknown or invalid."""
 
 
 class RegistrationError(FivestarError):
-    """A model, regularizer or reader from outside cannot be used, or its name is taken."""
+    """A third-party model, regularizer or reader cannot be used, or its name is taken."""
 
 
 class MissingExtra(FivestarError):  # noqa: N818
-    """A library that only some users need is not installed."""
+    """An optional dependency is not installed."""
 
 
 class OutputError(FivestarError):
-    """Something cannot be written where it should go."""
+    """A file or folder cannot be written."""
 
 
 class Diverged(FivestarError):  # noqa: N818
-    """Training has produced something that is not a number."""
+    """The loss became NaN or infinite during training."""
 
 
 class NonFiniteScore(FivestarError):  # noqa: N818
-    """A score is not a number, so no rank can be given."""
+    """A score is NaN, so there is no rank."""
 
 
 class DamagedRun(FivestarError):  # noqa: N818
-    """The folder of a run is not what its manifest says."""
+    """A run folder does not match its manifest, or its training has not finished."""
 
 
 class DamagedCheckpoint(FivestarError):  # noqa: N818
-    """A checkpoint cannot be resumed from."""
+    """A checkpoint cannot be resumed."""
 
 
 class DamagedLedger(FivestarError):  # noqa: N818
-    """The ledger of results has a line that cannot be used."""
+    """The ledger of results has an invalid line."""
 
 
 class Paused(FivestarError):  # noqa: N818
-    """Training was told to stop by a callback; its folder holds where it goes on."""
+    """A callback stopped the training; raise it from a callback. The run can be resumed."""
 
 
 class ConversionImpossible(FivestarError):  # noqa: N818
-    """A model has no equal of the wanted kind."""
+    """A model cannot be converted exactly."""
 
 
 class ExportImpossible(FivestarError):  # noqa: N818
-    """A run has no equal in the wanted format."""
+    """A model cannot be exported to the format."""
 
 
 class GraphError(FivestarError):
-    """A graph cannot be used as asked."""
+    """A graph cannot be read or used."""
 
 
-class SourceNotFound(GraphError):  # noqa: N818  (it reads better at the call site)
-    """No file, folder or known graph has this name."""
+class SourceNotFound(GraphError):  # noqa: N818
+    """There is no such file, folder or dataset."""
 
 
 class BadSource(GraphError):  # noqa: N818
-    """A file, folder or table as a whole cannot be read."""
+    """A file, folder or table cannot be read."""
 
 
 class BadLine(BadSource):
-    """One line (or row, or item) of a source cannot be read."""
+    """One line (row, item) of a source is invalid; `source` and `line` say which."""
 
     def __init__(self, message: str, *, source: str, line: int) -> None:
         super().__init__(message)
@@ -108,11 +136,11 @@ class BadLine(BadSource):
 
 
 class DamagedGraph(GraphError):  # noqa: N818
-    """A saved graph is not what its manifest says."""
+    """A saved graph does not match its manifest."""
 
 
 class UnknownName(GraphError, LookupError):  # noqa: N818
-    """A name that the graph does not hold; `nearest` are spelled alike, if they were sought."""
+    """A name is not in the graph; `nearest` are similar names, if any."""
 
     def __init__(self, message: str, nearest: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -120,7 +148,7 @@ class UnknownName(GraphError, LookupError):  # noqa: N818
 
 
 class AmbiguousName(GraphError, LookupError):  # noqa: N818
-    """A name or label that several things have; `candidates` are some of them, (name, label)."""
+    """Several entities have the same label; `candidates` are some of them, as (name, label)."""
 
     def __init__(self, message: str, candidates: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
@@ -128,16 +156,16 @@ class AmbiguousName(GraphError, LookupError):  # noqa: N818
 
 
 class DownloadFailed(GraphError):  # noqa: N818
-    """A published graph cannot be fetched, or is not what was published."""
+    """A dataset cannot be downloaded."""
 
 
 class DamagedDataset(GraphError):  # noqa: N818
-    """The files of a published graph are not as they were published."""
+    """The files of a dataset do not match their checksums."""
 
 
 class SplitImpossible(GraphError):  # noqa: N818
-    """No split with the wanted properties exists."""
+    """No split has the requested properties."""
 
 
 class GraphWarning(UserWarning):
-    """Legal, but suspicious: look at it before you rely on the result."""
+    """Valid but suspicious input: check it before you rely on the result."""

@@ -118,8 +118,8 @@ def test_reciprocal_rows_answer_for_heads_and_without_them_they_are_refused():
         ([-1], [0], UnknownName, "no entity with id -1"),
         ([0], [2 * RELATIONS], UnknownName, "no relation with id 6"),
         ([0, 1], [0], SettingsError, "2 heads for 1 relations"),
-        ([[0]], [0], SettingsError, "lists of ids"),
-        ([0.5], [0], SettingsError, "lists of ids"),
+        ([[0]], [0], SettingsError, "lists of integer ids"),
+        ([0.5], [0], SettingsError, "lists of integer ids"),
     ],
 )
 def test_bad_ids(heads, relations, error, text):

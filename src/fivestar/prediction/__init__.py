@@ -1,1 +1,1 @@
-"""Answers by name from a trained run."""
+"""Predictions, explanations, completion and export of a trained model."""

@@ -1,4 +1,4 @@
-"""The scores of a trained model as a program of its own, which needs none of our code."""
+"""Export the scoring function of a model as a program that runs without fivestar."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Comparison = Callable[[Tensor, Tensor], Tensor]
 
 
 def _distances(query: Tensor, candidates: Tensor, norm: float) -> Tensor:
-    # Not through a product, which loses the digits of close pairs.
+    # Without a matrix product, which loses precision for close pairs.
     mode = "donot_use_mm_for_euclid_dist"
     return torch.cdist(query, candidates, p=norm, compute_mode=mode)
 
@@ -38,7 +38,7 @@ _KERNELS: dict[type[Similarity], Comparison] = {
 class Scorer(nn.Module):
     """(heads[B], relations[B]) → scores (B, N) of all entities as tails.
 
-    What `comparisons` does not hold is compared row by row, with a tensor of (B, N, D).
+    Similarities that are not in `comparisons` are scored pair by pair, with a (B, N, D) tensor.
     """
 
     def __init__(self, model: Model, comparisons: Mapping[type[Similarity], Comparison]) -> None:
@@ -47,13 +47,13 @@ class Scorer(nn.Module):
         self.comparisons = comparisons
 
     def forward(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The scores of all entities."""
+        """Return the scores (B, N) of all entities."""
         query = self.model.query(heads, relations)
-        return self._compared(self.model.similarity, query, self.model.candidates())
+        return self._scores(self.model.similarity, query, self.model.candidates())
 
-    def _compared(self, similarity: Similarity, query: Tensor, candidates: Tensor) -> Tensor:
+    def _scores(self, similarity: Similarity, query: Tensor, candidates: Tensor) -> Tensor:
         if isinstance(similarity, Biased):
-            inner = self._compared(similarity.inner, query[:, :-1], candidates[:, :-1])
+            inner = self._scores(similarity.inner, query[:, :-1], candidates[:, :-1])
             return inner + query[:, -1:] + candidates[:, -1]
         compare = self.comparisons.get(type(similarity))
         if compare is not None:
@@ -62,21 +62,21 @@ class Scorer(nn.Module):
 
 
 def torch_program(model: Model) -> torch.export.ExportedProgram:
-    """The scorer for `torch.export.save`; it takes any number of questions."""
+    """Return the scorer for `torch.export.save`; the batch size is dynamic."""
     return _program(Scorer(model, _KERNELS))
 
 
 def write_onnx(model: Model, path: Path) -> None:
-    """The scorer for ONNX runtimes, with inputs `heads` and `relations` and one output."""
+    """Write the scorer as ONNX, with the inputs `heads` and `relations`."""
     require("onnxscript", "onnx", "a model in ONNX")
     with _quietly():
-        # ONNX has no kernel for distances: all but inner products are compared row by row.
-        found: Any = torch.onnx.export(_program(Scorer(model, _PRODUCTS)), verbose=False)
-        found.save(str(path))
+        # ONNX has no kernel for distances: all but inner products are scored pair by pair.
+        program: Any = torch.onnx.export(_program(Scorer(model, _PRODUCTS)), verbose=False)
+        program.save(str(path))
 
 
 def _program(scorer: Scorer) -> torch.export.ExportedProgram:
-    # Two tensors: one tensor given twice would become one input.
+    # Two tensors: the same tensor twice would become one input.
     example = torch.tensor([0, 0]), torch.tensor([0, 0])
     batch = torch.export.Dim("batch")
     with torch.no_grad():
@@ -87,7 +87,7 @@ def _program(scorer: Scorer) -> torch.export.ExportedProgram:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what torch says about its own deprecations and about libraries we do not use."""
+    """Suppress deprecation notes of torch and onnxscript."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
