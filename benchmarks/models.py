@@ -22,10 +22,10 @@ from peak_memory import forget_peak, peak, resident
 
 import fivestar
 from fivestar.models.registry import MODELS, make_model
+from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
 from fivestar.training.queries import GroupedQueries
-from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.resources import make_budget
 from fivestar.training.step import CandidateStep, Loss, Step
 

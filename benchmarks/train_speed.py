@@ -25,8 +25,8 @@ import fivestar
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.registry import make_model
+from fivestar.plugins import REGULARIZERS
 from fivestar.training.queries import GroupedQueries
-from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.step import CandidateStep, Loss
 
 CPU = torch.device("cpu")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fivestar.prediction.trained_model import TrainedModel, from_pykeen, load
     from fivestar.prediction.vectors import candidate_vectors, query_vectors
     from fivestar.runs.settings import Settings, make_settings
+    from fivestar.training.regularizers import Regularizer, register_regularizer
 
 _HOME = {
     "FivestarError": "fivestar.errors",
@@ -47,6 +48,8 @@ _HOME = {
     "InnerProduct": "fivestar.models.similarity",
     "Model": "fivestar.models.base",
     "register_model": "fivestar.models.registry",
+    "Regularizer": "fivestar.training.regularizers",
+    "register_regularizer": "fivestar.training.regularizers",
     "TrainedModel": "fivestar.prediction.trained_model",
     "from_pykeen": "fivestar.prediction.trained_model",
     "load": "fivestar.prediction.trained_model",
@@ -67,6 +70,7 @@ __all__ = [
     "InnerProduct",
     "KnowledgeGraph",
     "Model",
+    "Regularizer",
     "Settings",
     "TrainedModel",
     "Triples",
@@ -83,6 +87,7 @@ __all__ = [
     "query_vectors",
     "read_graph",
     "register_model",
+    "register_regularizer",
     "resume",
     "save_graph",
     "search",

@@ -174,3 +174,28 @@ def _packages(points: list[EntryPoint]) -> str:
     """Return the distributions that declare these entry points."""
     named = [f"{p.dist.name} {p.dist.version}" if p.dist else p.value for p in points]
     return f"the package{'s' * (len(named) > 1)} {' and '.join(sorted(named))}"
+
+
+def _instance_of(base: str, public: str) -> Callable[[str, Any], None]:
+    """Return a check that objects are instances of a class, which is given as "module:name"."""
+
+    def check(name: str, value: Any) -> None:
+        module, _, attribute = base.partition(":")
+        if not isinstance(value, getattr(import_module(module), attribute)):
+            raise RegistrationError(f"{name!r} is not an instance of {public}: {value!r}")
+
+    return check
+
+
+REGULARIZERS: Registry[Any] = Registry(
+    "regularizer",
+    "fivestar.regularizers",
+    {
+        "n3": "fivestar.training.regularizers:N3",
+        "n3-transformed": "fivestar.training.regularizers:N3_TRANSFORMED",
+        "f2": "fivestar.training.regularizers:F2",
+        "dura": "fivestar.training.regularizers:DURA",
+        "none": "fivestar.training.regularizers:NONE",
+    },
+    _instance_of("fivestar.training.regularizers:Regularizer", "fivestar.Regularizer"),
+)

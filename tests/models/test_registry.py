@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
+from tests.graphs import people_graph
 
 import fivestar
 from fivestar import plugins
 from fivestar.errors import RegistrationError, SettingsError
 from fivestar.models.options import options_of
 from fivestar.models.registry import MODELS, register_model
-from fivestar.plugins import Registry
+from fivestar.plugins import REGULARIZERS, Registry
 
 SIZES = (4, 2, 3)
 
@@ -199,3 +200,20 @@ def test_every_built_in_model_passes_the_check():
         MODELS._check(name, MODELS[name])
         assert MODELS[name](*SIZES, **MODELS[name].resolve_options({}))
         assert all(option.description for option in options_of(MODELS[name]).values())
+
+
+def test_a_registered_regularizer_is_a_setting(monkeypatch):
+    monkeypatch.setattr(REGULARIZERS, "_registered", {})
+    n4 = fivestar.Regularizer(lambda squared: squared.square(), "transformed")
+    with pytest.raises(SettingsError, match=r"training\.regularizer: .*Input should be n3, "):
+        fivestar.make_settings({"training": {"regularizer": "n4"}})
+    assert fivestar.register_regularizer("n4", n4) is REGULARIZERS["n4"]
+    settings = fivestar.make_settings(
+        {"model": {"name": "distmult"}, "training": {"regularizer": "n4", "epochs": 1}}
+    )
+    trained = fivestar.train(people_graph(), settings)
+    assert trained.settings.training.regularizer == "n4"
+    with pytest.raises(
+        RegistrationError, match="'n5' is not an instance of"
+    ):
+        fivestar.register_regularizer("n5", lambda squared: squared)

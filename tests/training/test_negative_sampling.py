@@ -14,6 +14,7 @@ from tests.training.test_step import CPU, facts
 
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
+from fivestar.plugins import REGULARIZERS
 from fivestar.training.negative_sampling import (
     NegativeLoss,
     NegativeSampler,
@@ -21,7 +22,6 @@ from fivestar.training.negative_sampling import (
     bernoulli_weights,
 )
 from fivestar.training.queries import GroupedQueries
-from fivestar.training.regularizers import REGULARIZERS
 
 LOSSES = {
     "self-adversarial": NegativeLoss("negative-sampling", 2.0, 0.7),
@@ -99,9 +99,9 @@ def test_gradients_are_those_of_the_loss_written_out(form, name, monkeypatch):
         other.similarity.score_pairs(query, true),
         other.similarity.score_pairs(query[:, None], few),
     )
-    sizes = regularizer.query(other, other.entities[h], other.relations[r], query).sum()
+    sizes = regularizer.query_penalty(other, other.entities[h], other.relations[r], query).sum()
     expected = LOSSES[name](*scores).mean()
-    expected = expected + 0.1 * (sizes + regularizer.tail(other, true)) / len(t)
+    expected = expected + 0.1 * (sizes + regularizer.tail_penalty(other, true)) / len(t)
     expected.backward()
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
@@ -131,8 +131,10 @@ def test_negative_heads_without_reciprocals(form):
         other.similarity.score_pairs(query, tail),
         other.similarity.score_pairs(wrong, tail[:, None]),
     )
-    sizes = regularizer.query(other, other.entities[h], other.relations[r], query).sum()
-    expected = loss(true, few).mean() + 0.1 * (sizes + regularizer.tail(other, tail)) / len(t)
+    sizes = regularizer.query_penalty(other, other.entities[h], other.relations[r], query).sum()
+    expected = loss(true, few).mean() + 0.1 * (sizes + regularizer.tail_penalty(other, tail)) / len(
+        t
+    )
     expected.backward()
     assert found.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):

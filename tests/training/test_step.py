@@ -12,10 +12,10 @@ from tests.models.forms import FORMS, made
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models import similarity
+from fivestar.plugins import REGULARIZERS
 from fivestar.training import candidates, objectives
 from fivestar.training.objectives import OBJECTIVES
 from fivestar.training.queries import GroupedQueries
-from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.step import CandidateStep, Loss
 
 CPU = torch.device("cpu")
@@ -43,8 +43,8 @@ def written_out(model, triples, regularizer, reg, label_smoothing=0.0, objective
         target += 1 / len(model.entities) if label_smoothing else 0
         loss = torch.nn.functional.binary_cross_entropy_with_logits(cells, target)
     if regularizer is not None:
-        of_query = regularizer.query(model, model.entities[h], model.relations[r], query)
-        penalty = of_query.sum() + regularizer.tail(model, model.candidates()[t])
+        of_query = regularizer.query_penalty(model, model.entities[h], model.relations[r], query)
+        penalty = of_query.sum() + regularizer.tail_penalty(model, model.candidates()[t])
         loss = loss + reg * penalty / len(both)
     return loss
 
@@ -148,8 +148,8 @@ def test_head_queries_without_reciprocals(form, regularizer, objective, smoothin
         expected = torch.nn.functional.binary_cross_entropy_with_logits(scores, target)
     if penalty is not None:
         rows = other.relations[relation[0]].expand(len(heads), -1)
-        sizes = penalty.query(other, other.entities[heads], rows, transformed[heads]).sum()
-        sizes = sizes + penalty.tail(other, tails[batch.rows])
+        sizes = penalty.query_penalty(other, other.entities[heads], rows, transformed[heads]).sum()
+        sizes = sizes + penalty.tail_penalty(other, tails[batch.rows])
         expected = expected + 0.1 * sizes / len(heads)
     expected.backward()
     assert found.item() == pytest.approx(expected.item(), rel=1e-6)

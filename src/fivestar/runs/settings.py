@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fivestar.errors import FivestarError, SettingsError
+from fivestar.plugins import REGULARIZERS
 from fivestar.runs.defaults import (
     CURRENT,
     GRAPH_DEFAULTS,
@@ -22,7 +23,7 @@ from fivestar.runs.defaults import (
 )
 from fivestar.runs.renamed import NAMES, current_names, note_renamed
 from fivestar.runs.units import parse_bytes
-from fivestar.spelling import closest_names
+from fivestar.spelling import closest_names, did_you_mean
 
 if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -116,8 +117,9 @@ class TrainingSettings(_Section):
         "adagrad", description="Optimizer; riemannian-sgd is for MuRP."
     )
     lr: float = Field(0.1, gt=0, description="Learning rate.")
-    regularizer: Literal["n3", "n3-transformed", "f2", "dura", "none"] = Field(
-        "n3-transformed", description="Regularizer."
+    regularizer: str = Field(
+        "n3-transformed",
+        description="Regularizer: n3, n3-transformed, f2, dura, none, or one of a package.",
     )
     reg_weight: float = Field(0.1, ge=0, description="Regularization weight.")
     label_smoothing: float = Field(
@@ -178,6 +180,14 @@ class TrainingSettings(_Section):
         "float32", description="Precision of the matrix products, where the device supports it."
     )
     max_minutes: float = Field(0, ge=0, description="Stop after this many minutes (0: no limit).")
+
+    @field_validator("regularizer")
+    @classmethod
+    def _is_a_regularizer(cls, name: str) -> str:
+        if name not in REGULARIZERS:
+            hint = did_you_mean(closest_names(name, REGULARIZERS))
+            raise ValueError(f"Input should be {', '.join(REGULARIZERS)}{hint}")
+        return name
 
     @field_validator("memory")
     @classmethod

@@ -10,11 +10,11 @@ from fivestar.evaluation.ranking import Progress
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.gathered_rows import grad_of
 from fivestar.training.optimizers import bring_back
 from fivestar.training.queries import GroupedQueries
-from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.step import CandidateStep, Loss
 
 # Queries of one step.

@@ -16,6 +16,7 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.plugins import REGULARIZERS
 from fivestar.runs.run import (
     CHECKPOINT,
     build_model,
@@ -39,7 +40,6 @@ from fivestar.training.negative_sampling import (
 from fivestar.training.objectives import OBJECTIVES
 from fivestar.training.optimizers import Average, Updates
 from fivestar.training.queries import Batch, GroupedQueries
-from fivestar.training.regularizers import REGULARIZERS
 from fivestar.training.relation_loss import RelationLoss
 from fivestar.training.resources import (
     check_batch_norm,

@@ -180,7 +180,9 @@ class NegativeStep(Step):
         if self.regularizer is None:
             gathered.backward([query], [query_grad])
             return total
-        penalty = self.regularizer.query(model, head[:, 0], relation[:, 0], query[:, 0]).sum()
+        penalty = self.regularizer.query_penalty(
+            model, head[:, 0], relation[:, 0], query[:, 0]
+        ).sum()
         penalty = penalty * (self.reg_weight / num_triples)
         gathered.backward([penalty, query], [None, query_grad])
         return total + penalty.detach()
@@ -209,7 +211,7 @@ class NegativeStep(Step):
         scores = self.model.similarity.score_pairs(query, tail)  # (T, 1 + k), the answer first
         loss = self.loss(scores[:, 0], scores[:, 1:]) @ weights
         if self.regularizer is not None:
-            penalty = self.regularizer.tail(self.model, tail[:, 0])
+            penalty = self.regularizer.tail_penalty(self.model, tail[:, 0])
             loss = loss + penalty * (self.reg_weight / num_triples)
         gathered.backward([loss], [None])
         return loss.detach(), grad_of(query)

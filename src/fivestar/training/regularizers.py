@@ -1,18 +1,74 @@
-"""Penalties on the size of what a triple uses. Each triple counts its head, relation and tail once.
+"""Regularizers: penalties on the parameters that a triple uses.
 
-All take squared moduli, since |x| has no gradient at 0.
+Each triple counts its head, its relation (or its transformed head) and its tail once. Penalties are
+functions of squared moduli, because |x| has no gradient at 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
 from fivestar.models.base import Model
+from fivestar.plugins import REGULARIZERS
+
+
+@dataclass(frozen=True)
+class Regularizer:
+    """The sum of a penalty over the dimensions of heads, relations or transformed heads, and tails.
+
+    The parts of head and relation are computed once per query, for all triples that share it.
+
+    Args:
+        penalty: Maps squared moduli (…, D) to penalties of the same shape, differentiable.
+        of: Whether relations or transformed heads are penalized besides heads and tails.
+    """
+
+    penalty: Callable[[Tensor], Tensor]
+    of: Literal["relation", "transformed"]
+
+    def query_penalty(self, model: Model, head: Tensor, relation: Tensor, query: Tensor) -> Tensor:
+        """Return the penalties (B,) of queries."""
+        if self.of == "relation":
+            second = model.relation_squared_moduli(relation)
+        else:
+            second = model.squared_moduli(query)
+        first = self.penalty(model.head_squared_moduli(head))
+        return first.sum(dim=1) + self.penalty(second).sum(dim=1)
+
+    def tail_penalty(self, model: Model, tail: Tensor) -> Tensor:
+        """Return the penalty of all tails together."""
+        return self.penalty(model.squared_moduli(tail)).sum()
+
+
+@overload
+def register_regularizer(name: str) -> Callable[[Regularizer], Regularizer]: ...
+@overload
+def register_regularizer(name: str, regularizer: Regularizer) -> Regularizer: ...
+def register_regularizer(name: str, regularizer: Regularizer | None = None) -> Any:
+    """Register a regularizer under a name, for the setting `regularizer` in this process.
+
+    For the command line, declare it as an entry point of the group `fivestar.regularizers` instead.
+
+    Args:
+        name: Lower-case letters, digits, - and _.
+        regularizer: An instance of `fivestar.Regularizer`.
+
+    Raises:
+        RegistrationError: The name is taken, or the object is not a regularizer.
+
+    Example::
+
+        n4 = fivestar.Regularizer(lambda squared: squared.square(), "transformed")
+        fivestar.register_regularizer("n4", n4)
+    """
+    if regularizer is None:
+        return lambda value: REGULARIZERS.register(name, value)
+    return REGULARIZERS.register(name, regularizer)
 
 
 class _Cube(torch.autograd.Function):
@@ -20,59 +76,33 @@ class _Cube(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, squared: Tensor) -> Tensor:
-        """|x|² · |x|."""
+        """Return |x|² · |x|."""
         modulus = squared.sqrt()
         ctx.save_for_backward(modulus)
         return squared * modulus
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """3/2 |x|."""
+        """Return 3/2 |x| times the gradient."""
         (modulus,) = ctx.saved_tensors
         return gradient * modulus * 1.5
 
 
 def _cube(squared: Tensor) -> Tensor:
-    found: Tensor = _Cube.apply(squared)  # type: ignore[no-untyped-call]
-    return found
+    cubed: Tensor = _Cube.apply(squared)  # type: ignore[no-untyped-call]
+    return cubed
 
 
 def _square(squared: Tensor) -> Tensor:
     return squared
 
 
-@dataclass(frozen=True)
-class Regularizer:
-    """The size of a head, of what is done to it (the relation, or the moved head), and of a tail.
-
-    All triples of a query share the first two, so these are apart.
-    """
-
-    size: Callable[[Tensor], Tensor]
-    of: Literal["relation", "moved"]
-
-    def query(self, model: Model, head: Tensor, relation: Tensor, query: Tensor) -> Tensor:
-        """The penalty (B,) of queries."""
-        done = (
-            model.relation_squared_moduli(relation)
-            if self.of == "relation"
-            else model.squared_moduli(query)
-        )
-        return self.size(model.head_squared_moduli(head)).sum(dim=1) + self.size(done).sum(dim=1)
-
-    def tail(self, model: Model, tail: Tensor) -> Tensor:
-        """The penalty of all tails together."""
-        return self.size(model.squared_moduli(tail)).sum()
-
-
-REGULARIZERS: dict[str, Regularizer | None] = {
-    # Σ |h|³ + ‖r‖³ + |t|³ (Lacroix et al. 2018).
-    "n3": Regularizer(_cube, "relation"),
-    # Σ |h|³ + |q|³ + |t|³, q the moved head: holds where the matrix itself has no fixed scale.
-    "n3-transformed": Regularizer(_cube, "moved"),
-    # Σ |h|² + ‖r‖² + |t|².
-    "f2": Regularizer(_square, "relation"),
-    # Σ |h|² + |q|² + |t|² (Zhang et al. 2020, the half that a reciprocal triple completes).
-    "dura": Regularizer(_square, "moved"),
-    "none": None,
-}
+# Σ |h|³ + ‖r‖³ + |t|³ (Lacroix et al. 2018).
+N3 = Regularizer(_cube, "relation")
+# Σ |h|³ + |q|³ + |t|³, q the transformed head: well defined where the matrix has no fixed scale.
+N3_TRANSFORMED = Regularizer(_cube, "transformed")
+# Σ |h|² + ‖r‖² + |t|².
+F2 = Regularizer(_square, "relation")
+# Σ |h|² + |q|² + |t|² (Zhang et al. 2020, the half that a reciprocal triple completes).
+DURA = Regularizer(_square, "transformed")
+NONE = None

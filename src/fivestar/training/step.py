@@ -125,7 +125,7 @@ class CandidateStep(Step):
         if self.regularizer is None:
             rows.backward([query], [query_grad])
         else:
-            per_query = self.regularizer.query(model, head, relation, query)
+            per_query = self.regularizer.query_penalty(model, head, relation, query)
             penalty = self.reg_weight * (per_query @ batch.counts.to(query.dtype)) / size.triples
             rows.backward([penalty, query], [None, query_grad])
             loss += penalty.detach()
@@ -182,7 +182,7 @@ class CandidateStep(Step):
             if self.regularizer is None or batch.exhaustive:
                 table_grad.index_add_(0, ids, by_answer, alpha=weights.answer)
                 continue
-            penalty = self.regularizer.tail(self.model, answer.requires_grad_())
+            penalty = self.regularizer.tail_penalty(self.model, answer.requires_grad_())
             penalty = penalty * (self.reg_weight / size.triples)
             torch.autograd.backward([penalty])
             answer_grad = grad_of(answer).add_(by_answer, alpha=weights.answer)
@@ -198,8 +198,10 @@ class CandidateStep(Step):
         head, tail = rows.heads(heads), rows.tails(tails)
         relations = rows.relations(relation).expand(len(heads), -1)
         query = model.transform(head, relations)
-        penalty = regularizer.query(model, head, relations, query).sum()
-        penalty = (penalty + regularizer.tail(model, tail)) * (self.reg_weight / size.triples)
+        penalty = regularizer.query_penalty(model, head, relations, query).sum()
+        penalty = (penalty + regularizer.tail_penalty(model, tail)) * (
+            self.reg_weight / size.triples
+        )
         rows.backward([penalty], [None])
         return penalty.detach()
 
