@@ -29,7 +29,8 @@ bench: $(VENV)/.installed-dev  ## run the benchmarks
 results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/fivestar reproduce results --ledger results/ledger.jsonl --out docs/results.md
 	$(BIN)/python experiments/models/table.py
-	$(BIN)/python experiments/recipes/table.py
+	$(BIN)/python experiments/tuning/table.py
+	$(BIN)/python experiments/defaults/table.py
 
 web: node web/node_modules/.installed  ## build the page (needs Node.js 18+)
 	npm run --prefix web --silent check

@@ -1,4 +1,4 @@
-"""Write docs/models.md: the tables of compare.py, from results/ledger.jsonl and nothing else.
+"""Write docs/models.md: the tables of compare.py, from results/ledger.jsonl alone.
 
 python experiments/models/table.py
 """
@@ -6,17 +6,16 @@ python experiments/models/table.py
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
-from fivestar.experiments.ledger import read_ledger
+from fivestar.experiments.ledger import METRICS, read_ledger
+from fivestar.experiments.tables import PublishedRow, format_metric, published_table
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
+ROOT = HERE.parents[1]
 GRAPHS = {
-    "demo": "the embedded graph",
+    "demo": "Demo graph",
     "umls": "UMLS",
     "kinships": "Kinships",
     "nell-995-h100": "NELL-995-h100",
@@ -24,27 +23,38 @@ GRAPHS = {
 
 
 def main() -> None:
-    """One section a graph."""
+    """Write the page."""
+    (ROOT / "docs" / "models.md").write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """Return the page, one section per graph."""
     lines = [json.loads(entry.as_line()) for entry in read_ledger(ROOT / "results/ledger.jsonl")]
-    mine = [line for line in lines if line["experiment"].startswith("models/")]
-    published = tomllib.loads((HERE / "published.toml").read_text(encoding="utf-8"))
+    compared = [line for line in lines if line["experiment"].startswith("models/")]
     text = [(HERE / "about.md").read_text(encoding="utf-8").rstrip()]
     for name, title in GRAPHS.items():
-        rows = [line for line in mine if line["data"] == name]
+        rows = [line for line in compared if line["data"] == name]
         if rows:
-            text.append(section(title, rows, published.get(name, {})))
+            text.append(section(title, rows, published_rows(name)))
     text.append((HERE / "other_tasks.md").read_text(encoding="utf-8").rstrip())
-    (ROOT / "docs" / "models.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+    return "\n\n".join(text) + "\n"
 
 
-def section(title: str, rows: list[dict[str, Any]], published: dict[str, Any]) -> str:
-    """The table of a graph, the best validation first."""
+def published_rows(graph: str) -> dict[str, PublishedRow]:
+    """Return the published rows of a graph by model, 5★E at our dimension."""
+    table = published_table("table-nell")
+    rows = (row for row in table.rows if row.dim in (None, 100))
+    return {row.model: row for row in rows} if graph in table.graphs else {}
+
+
+def section(title: str, rows: list[dict[str, Any]], published: dict[str, PublishedRow]) -> str:
+    """Return the table of a graph, ordered by validation MRR."""
     rows.sort(key=lambda row: -row["valid"]["mrr"])
     lines = [
         f"## {title}, d={rows[0]['dim']}",
         "",
-        "| model | chosen | valid MRR of all tried | epochs | test MRR | 95 % | H@1 | H@3 | H@10 |"
-        + (" published |" if published else ""),
+        "| model | best candidate | valid MRR of all | best epoch "
+        "| test MRR | 95 % | H@1 | H@3 | H@10 |" + (" published |" if published else ""),
         "|---|---|---|---|---|---|---|---|---|" + ("---|" if published else ""),
     ]
     for row in rows:
@@ -53,28 +63,27 @@ def section(title: str, rows: list[dict[str, Any]], published: dict[str, Any]) -
             row["model"],
             row["recipe"],
             ", ".join(
-                f"{name} {'diverged' if x is None else shown(x)}" for name, x in tried.items()
+                f"{name} {'diverged' if mrr is None else format_metric(mrr)}"
+                for name, mrr in tried.items()
             ),
             f"{row['best_epoch']} of {row['epochs']}",
-            f"**{shown(row['test']['mrr'])}**",
-            "–".join(shown(x) for x in row["test"]["mrr_95"]),
-            *(shown(row["test"][key]) for key in FIGURES[1:]),
+            f"**{format_metric(row['test']['mrr'])}**",
+            "–".join(format_metric(x) for x in row["test"]["mrr_95"]),
+            *(format_metric(row["test"][key]) for key in METRICS[1:]),
         ]
         if published:
-            theirs = published.get(row["model"])
-            cells.append(" / ".join(f"{x:.2f}".lstrip("0") for x in theirs) if theirs else "")
+            printed = published.get(row["model"])
+            values = printed.metrics[row["data"]].values() if printed else ()
+            cells.append(" / ".join(f"{x:.2f}".lstrip("0") for x in values if x is not None))
         lines.append(f"| {' | '.join(cells)} |")
     minutes = max(row["minutes"] for row in rows)
     machines = {f"{row['machine']}, commit {row['commit']}" for row in rows}
-    lines += ["", f"At most {minutes:g} minutes a candidate; {'; '.join(sorted(machines))}."]
+    lines += ["", f"At most {minutes:g} minutes per candidate; {'; '.join(sorted(machines))}."]
     if published:
-        lines.append(f"Published: {published['source']}.")
+        source = published_table("table-nell").source
+        dims = "5★E at d=100, MuRE and MuRP at d=200, ComplEx and QuatE presumably at d=200"
+        lines.append(f"Published: {source} ({dims}).")
     return "\n".join(lines)
-
-
-def shown(value: float) -> str:
-    """Three digits, as papers print them."""
-    return f"{value:.3f}".lstrip("0")
 
 
 if __name__ == "__main__":

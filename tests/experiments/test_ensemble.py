@@ -1,10 +1,10 @@
-"""Runs of one model side by side are a model whose scores are the sums of theirs."""
+"""The score of an ensemble is the sum of the scores of its runs."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from experiments.recipes.ensemble import joined
+from experiments.tuning.ensemble import concatenated
 from tests.graphs import people_graph
 
 import fivestar
@@ -22,13 +22,13 @@ def test_scores_are_added(name):
     heads, relations = torch.tensor([0, 2, 3]), torch.tensor([1, 0, 1])
     with torch.no_grad():
         scores = [run.model.score_tails(heads, relations) for run in runs]
-        together = joined(runs).score_tails(heads, relations)
+        together = concatenated(runs).score_tails(heads, relations)
     assert scores[0].abs().max() > 0
     torch.testing.assert_close(together, sum(scores))
 
 
-def test_runs_that_cannot_be_added_are_refused():
+def test_runs_that_cannot_be_ensembled_are_refused():
     with pytest.raises(SettingsError, match="different models"):
-        joined([trained(0), trained(0, pairing="bilinear")])
-    with pytest.raises(SettingsError, match="no sum"):
-        joined([trained(0, score="distance"), trained(1, score="distance")])
+        concatenated([trained(0), trained(0, pairing="bilinear")])
+    with pytest.raises(SettingsError, match="not a sum"):
+        concatenated([trained(0, score="distance"), trained(1, score="distance")])

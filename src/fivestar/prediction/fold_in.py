@@ -18,7 +18,7 @@ from fivestar.spelling import closest_names
 from fivestar.training.fold_in import first_guess, fit_new_rows
 
 Fact = tuple[str, str, str]
-# Defaults, chosen by experiments/answers/fold_in.py.
+# Defaults, chosen by experiments/fold_in.py.
 EPOCHS, LEARNING_RATE = 20, 0.03
 # New names that are checked for misspellings.
 _MAX_CHECKED = 20

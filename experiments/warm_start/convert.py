@@ -1,9 +1,9 @@
-"""Trained models become 5★E: how far every score moves, and the figures before and after.
+"""Convert trained models to 5★E: the largest change of a score, and the metrics before and after.
 
-    FIVESTAR_DATA=... python experiments/inside/conversion.py umls
+    FIVESTAR_DATA=... python experiments/warm_start/convert.py umls
 
-Scores are compared for all triples (head, relation, tail) that the graph has names for, in double
-precision, so that what is seen is what the conversion itself loses; ranks as anybody gets them.
+Scores are compared for all triples (head, relation, tail) in double precision, to measure the error
+of the conversion itself; metrics are computed in single precision, as usual.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SOURCES = {
 def trained(
     graph: fivestar.KnowledgeGraph, source: str, *, reciprocals: bool
 ) -> fivestar.TrainedModel:
-    """A run of a few epochs."""
+    """Train a model for 100 epochs."""
     training = {
         "objective": "softmax",
         "regularizer": "none",
@@ -46,19 +46,19 @@ def trained(
 
 @torch.no_grad()
 def largest_difference(before: Model, after: Model, scale: float, shift: float) -> float:
-    """Max |(s′ − shift)/scale − s| / |s| over all triples."""
+    """Return the maximum of |(s′ − shift)/scale − s| / |s| over all triples."""
     before, after = copy.deepcopy(before).double(), copy.deepcopy(after).double()
-    every, worst = torch.arange(len(before.entities)), 0.0
+    entities, worst = torch.arange(len(before.entities)), 0.0
     for relation in range(len(before.relations)):
-        number = torch.full_like(every, relation)
-        wanted = before.score_tails(every, number)
-        found = (after.score_tails(every, number) - shift) / scale
-        worst = max(worst, float(((found - wanted).abs() / wanted.abs()).max()))
+        relations = torch.full_like(entities, relation)
+        expected = before.score_tails(entities, relations)
+        scores = (after.score_tails(entities, relations) - shift) / scale
+        worst = max(worst, float(((scores - expected).abs() / expected.abs()).max()))
     return worst
 
 
 def main() -> None:
-    """A row for each model, with and without reciprocals."""
+    """Print a row per model, with and without reciprocals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graph", nargs="?", default="umls")
     graph = fivestar.read_graph(parser.parse_args().graph)
@@ -70,16 +70,16 @@ def main() -> None:
             after = before.to_fivestar()
             scale, shift = after.metrics["score_scale"], after.metrics["score_shift"]
             worst = largest_difference(before.model, after.model, scale, shift)
-            figures = []
+            cells = []
             for run in (before, after):
-                found = evaluate(run.model, graph, graph.valid).figures()
-                sides = f"{found['heads']['mrr']:.5f} / {found['tails']['mrr']:.5f}"
-                figures.append(f"{found['mrr']:.5f} ({sides})")
+                metrics = evaluate(run.model, graph, graph.valid).figures()
+                sides = f"{metrics['heads']['mrr']:.5f} / {metrics['tails']['mrr']:.5f}"
+                cells.append(f"{metrics['mrr']:.5f} ({sides})")
             model = after.settings.model
             score = "inner" if model.score == "inner" else f"distance, {model.norm}"
             same = "s" if scale == 1 else f"{scale:g} s + {shift:g}"
-            cells = [source, "yes" if reciprocals else "no", score, same, f"{worst:.1e}", *figures]
-            print(f"| {' | '.join(cells)} |", flush=True)
+            row = [source, "yes" if reciprocals else "no", score, same, f"{worst:.1e}", *cells]
+            print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Train with some settings and look at validation only: a line of results/tried.jsonl.
+"""Train with some settings and evaluate on validation only: a line of results/tried.jsonl.
 
-    python experiments/recipes/try_settings.py wn18rr reg=0.05 lr=0.2 candidates=4096
+    python experiments/tuning/try_settings.py wn18rr reg-weight=0.05 lr=0.2 num-candidates=4096
 
-What wins here becomes a recipe (src/fivestar/experiments/recipes); test is ranked by `fivestar
-reproduce` alone. Settings not given are those of the recipe.
+The best settings become a recipe (src/fivestar/experiments/recipes); only `fivestar reproduce`
+evaluates on test. Settings that are not given are those of the recipe.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ TRIED = Path(__file__).parents[2] / "results" / "tried.jsonl"
 
 
 def main() -> None:
-    """One training."""
+    """Train once and append the result."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("graph")
-    arguments.add_argument("settings", nargs="*", help="as reg=0.05, name=complex, dim=200")
+    arguments.add_argument("settings", nargs="*", help="as in reg-weight=0.05 name=complex dim=200")
     arguments.add_argument("--out", type=Path, default=TRIED)
     given = arguments.parse_args()
     changes: dict[str, dict[str, Any]] = {"model": {"dim": 100}, "training": {"patience": 0}}

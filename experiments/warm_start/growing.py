@@ -1,11 +1,11 @@
-"""A graph grows: is it better to go on from the run on the smaller one than to begin anew?
+"""When a graph grows: warm start from the run on the smaller graph, or train from scratch?
 
-    FIVESTAR_DATA=... python experiments/inside/growing.py nell-995-h100
+    FIVESTAR_DATA=... python experiments/warm_start/growing.py nell-995-h100
 
-A tenth of the entities is withheld with all their facts; a 5★E is trained on what is left. Then
-they come in, and training goes on from that run, or begins from nothing, on the same facts and with
-the same settings. Validation only: the MRR after each epoch, and at the end that of the triples
-with a new entity and of the others. Writes results/growing.json.
+A tenth of the entities is withheld with all their facts, and a 5★E is trained on the rest. Then the
+entities are added, and a second model is trained on all facts with the same settings, warm-started
+from that run or from scratch. Validation only: the MRR after each epoch, and finally that of the
+triples with a new entity and of the others. Writes results/growing.json.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import fivestar
 from fivestar.evaluation.report import evaluate
 from fivestar.experiments.ledger import provenance
 
-OUT = Path(__file__).parent.parent.parent / "results" / "growing.json"
+OUT = Path(__file__).parents[2] / "results" / "growing.json"
 
 
 def without(graph: fivestar.KnowledgeGraph, new: set[str]) -> fivestar.KnowledgeGraph:
-    """The graph before these entities came in."""
+    """Return the graph without some entities and their facts."""
     splits = {}
     for name in ("train", "valid"):
         table = graph.named(graph.split(name))
@@ -35,11 +35,11 @@ def without(graph: fivestar.KnowledgeGraph, new: set[str]) -> fivestar.Knowledge
     return fivestar.read_graph(splits)
 
 
-def figures(run: fivestar.TrainedModel, new: set[str]) -> dict[str, Any]:
-    """The curve, and the MRR of old and new triples."""
+def summarize(run: fivestar.TrainedModel, new: set[str]) -> dict[str, Any]:
+    """Return the validation curve, and the MRR of triples with and without a new entity."""
     graph = run.graph
-    numbers = graph.entities.ids_of(sorted(new))
-    is_new = np.isin(graph.valid.heads, numbers) | np.isin(graph.valid.tails, numbers)
+    ids = graph.entities.ids_of(sorted(new))
+    is_new = np.isin(graph.valid.heads, ids) | np.isin(graph.valid.tails, ids)
     mrr = {
         name: round(evaluate(run.model, graph, graph.valid.take(mask)).figures()["mrr"], 4)
         for name, mask in (("with a new entity", is_new), ("the others", ~is_new))
@@ -49,7 +49,7 @@ def figures(run: fivestar.TrainedModel, new: set[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The smaller graph, then both ways."""
+    """Train on the smaller graph, then on the whole graph in both ways."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graph", nargs="?", default="nell-995-h100")
     parser.add_argument("--dim", type=int, default=100)
@@ -60,7 +60,7 @@ def main() -> None:
     graph = fivestar.read_graph(arguments.graph)
     names = sorted(graph.entities)
     order = np.random.default_rng(arguments.seed).permutation(len(names))
-    new = {names[number] for number in order[: len(names) // 10]}
+    new = {names[index] for index in order[: len(names) // 10]}
 
     def settings(epochs: int) -> dict[str, Any]:
         model = {"dim": arguments.dim, "pairing": "bilinear"}
@@ -75,19 +75,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first"
         before = fivestar.train(without(graph, new), settings(arguments.epochs), first)
-        on = fivestar.train(graph, settings(arguments.epochs // 2), warm_start=first)
-    anew = fivestar.train(graph, settings(arguments.epochs))
-    found = {
+        warm = fivestar.train(graph, settings(arguments.epochs // 2), warm_start=first)
+    scratch = fivestar.train(graph, settings(arguments.epochs))
+    results = {
         "settings": vars(arguments),
         "provenance": provenance(),
         "withheld": len(new),
         "facts_before": len(before.graph.train),
         "facts_after": len(graph.train),
-        "from the smaller run": figures(on, new),
-        "from nothing": figures(anew, new),
+        "from the smaller run": summarize(warm, new),
+        "from nothing": summarize(scratch, new),
     }
-    OUT.write_text(json.dumps(found, indent=1))
-    print(json.dumps(found, indent=1))
+    OUT.write_text(json.dumps(results, indent=1))
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

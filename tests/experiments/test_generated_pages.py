@@ -1,0 +1,23 @@
+"""The generated pages of docs/ are what the committed results give."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("folder", "page"), [("defaults", "defaults"), ("models", "models"), ("tuning", "recipes")]
+)
+def test_page_matches_the_results(folder, page):
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import table; print(table.page(), end='')"
+    command = [sys.executable, "-c", code, str(ROOT / "experiments" / folder)]
+    generated = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+    assert generated == (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), (
+        f"run python experiments/{folder}/table.py"
+    )
