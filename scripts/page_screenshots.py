@@ -1,7 +1,7 @@
-"""Take the pictures of the page for the docs, from a server of two runs of the embedded graph.
+"""Take the screenshots of the page for the docs, from a server of two runs of the demo graph.
 
 fivestar serve demo_run another_run --port 8005
-python scripts/page_screenshots.py http://127.0.0.1:8005 docs/pictures/page
+python scripts/page_screenshots.py http://127.0.0.1:8005 docs/figures/page
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LARGEST = 120_000
 PAUSE = 2500
 
 
-class Picture(NamedTuple):
+class Shot(NamedTuple):
     """What is shown, how wide and high, and in which theme."""
 
     state: str
@@ -35,33 +35,33 @@ class Picture(NamedTuple):
 LYON = "entity=Lyon&relation=in_country"
 FRANCE = "entity=France&relation=neighbour_of"
 PHONE = (390, 844)
-PICTURES = {
-    "answers": Picture(LYON, "li.answer"),
-    "reasons": Picture(f"{LYON}&why=France", "#why-body h4", (1280, 1240)),
-    "sphere": Picture("view=geometry&relation=in_country&dim=18", ".stage canvas", (1280, 1340)),
-    "sphere-dark": Picture(
+SHOTS = {
+    "answers": Shot(LYON, "li.answer"),
+    "reasons": Shot(f"{LYON}&why=France", "#why-body h4", (1280, 1240)),
+    "sphere": Shot("view=geometry&relation=in_country&dim=18", ".stage canvas", (1280, 1340)),
+    "sphere-dark": Shot(
         "view=geometry&relation=neighbour_of&dim=3", ".stage canvas", (1280, 1340), "dark"
     ),
-    "map": Picture("view=map&method=tsne", "#map-body:not([aria-busy]) canvas.map"),
-    "compare": Picture(f"view=compare&{FRANCE}", ".columns li.answer"),
-    "phone-answers": Picture(FRANCE, "li.answer", PHONE),
-    "phone-sphere-dark": Picture(
+    "map": Shot("view=map&method=tsne", "#map-body:not([aria-busy]) canvas.map"),
+    "compare": Shot(f"view=compare&{FRANCE}", ".columns li.answer"),
+    "phone-answers": Shot(FRANCE, "li.answer", PHONE),
+    "phone-sphere-dark": Shot(
         "view=geometry&relation=in_country&dim=18", ".stage canvas", PHONE, "dark"
     ),
 }
 
 
-def take(browser: Browser, address: str, picture: Picture) -> bytes:
-    """One picture, as PNG."""
-    width, height = picture.size
+def take(browser: Browser, address: str, shot: Shot) -> bytes:
+    """Take a screenshot and return it as PNG."""
+    width, height = shot.size
     page = browser.new_page(
         viewport={"width": width, "height": height},
-        color_scheme="dark" if picture.theme == "dark" else "light",
-        device_scale_factor=2 if picture.size == PHONE else 1,
+        color_scheme="dark" if shot.theme == "dark" else "light",
+        device_scale_factor=2 if shot.size == PHONE else 1,
     )
-    page.goto(f"{address}/#{picture.state}")
-    page.locator(picture.shown).first.wait_for(timeout=120_000)
-    if picture.size == PHONE and "geometry" in picture.state:
+    page.goto(f"{address}/#{shot.state}")
+    page.locator(shot.shown).first.wait_for(timeout=120_000)
+    if shot.size == PHONE and "geometry" in shot.state:
         page.locator(".stage").evaluate("stage => stage.scrollIntoView({ block: 'center' })")
     page.wait_for_timeout(PAUSE)
     taken = page.screenshot()
@@ -70,14 +70,14 @@ def take(browser: Browser, address: str, picture: Picture) -> bytes:
 
 
 def main(address: str, folder: Path) -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     folder.mkdir(parents=True, exist_ok=True)
     path = os.environ.get("FIVESTAR_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        for name, picture in PICTURES.items():
+        for name, shot in SHOTS.items():
             out = folder / f"{name}.webp"
-            image = Image.open(io.BytesIO(take(browser, address, picture))).convert("RGB")
+            image = Image.open(io.BytesIO(take(browser, address, shot))).convert("RGB")
             image.save(out, quality=78, method=6)
             print(f"{out.name}: {out.stat().st_size // 1000} kB")
             if out.stat().st_size > LARGEST:

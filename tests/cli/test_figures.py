@@ -1,4 +1,4 @@
-"""The paper's pictures of trained models, from nothing to a file, on small graphs."""
+"""The paper's figures of trained models, trained and plotted, on small graphs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_commands_are_the_figures():
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_each_is_trained_and_drawn(place, name):
+def test_each_is_trained_and_plotted(place, name):
     result = run("reproduce", name, "--dim", 4, "--threads", 1, "--out", "a.svg", "--runs", "my")
     assert result.exit_code == 0, result.output
     assert "run 1 of" in result.stderr
@@ -67,7 +67,7 @@ def test_it_can_be_stopped_and_is_not_trained_twice_at_once(place):
     assert (place / "a.svg").is_file()
 
 
-def test_a_picture_of_no_known_kind_is_refused_before_anything_is_trained(place):
+def test_an_unknown_figure_format_is_refused_before_anything_is_trained(place):
     with pytest.raises((OutputError, SettingsError)):
         raise run("reproduce", "figure-grid", "--out", "a.bmp").exception
     assert not (place / "runs").exists()

@@ -213,7 +213,5 @@ def test_a_registered_regularizer_is_a_setting(monkeypatch):
     )
     trained = fivestar.train(people_graph(), settings)
     assert trained.settings.training.regularizer == "n4"
-    with pytest.raises(
-        RegistrationError, match="'n5' is not an instance of"
-    ):
+    with pytest.raises(RegistrationError, match="'n5' is not an instance of"):
         fivestar.register_regularizer("n5", lambda squared: squared)
