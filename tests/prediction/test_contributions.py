@@ -11,7 +11,7 @@ from tests.models.forms import FORMS, made
 import fivestar
 from fivestar.geometry.classification import MobiusClass
 from fivestar.models.similarity import AutogradSimilarity
-from fivestar.prediction.contributions import _mobius_map, contributions, terms
+from fivestar.prediction.explanation import _mobius_map, contributions, terms
 from fivestar.prediction.paths import TripleIds
 from fivestar.runs.run import Run
 

@@ -9,7 +9,7 @@ import pytest
 import fivestar
 from fivestar.geometry.classification import MobiusClass
 from fivestar.server.schemas import MapClass
-from fivestar.server.served_model import _legend_types
+from fivestar.server.service import _legend_types
 
 
 def get(client, path, **parameters):

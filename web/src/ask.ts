@@ -43,7 +43,7 @@ export class AskView {
       this.answers.place(`entity ${state.entity}`, () => [
         notice(
           "Choose a relation",
-          "Pick a relation to see predictions, or one of the suggested questions beside.",
+          "Pick a relation to see predictions, or one of the suggestions beside.",
         ),
       ]);
     } else {
@@ -156,7 +156,7 @@ export class AskView {
   }
 }
 
-/** Buttons for the names that an unknown or ambiguous name may stand for. */
+/** Buttons for the names that may have been meant. */
 export function suggestions(problem: Problem, field: "entity" | "relation"): Child[] {
   const choices =
     problem.candidates.length > 0 ? problem.candidates : problem.nearest.map((id) => ({ id, label: id }));

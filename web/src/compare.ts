@@ -38,8 +38,8 @@ export class CompareView {
     if (query === null) {
       this.panel.place("no query", () => [
         notice(
-          "Ask a question",
-          "Choose an entity and a relation above: both models answer, and differences are marked.",
+          "Choose a query",
+          "Pick an entity and a relation above: both models answer, and differences are marked.",
         ),
       ]);
       return;

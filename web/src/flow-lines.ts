@@ -1,13 +1,13 @@
-/** Lines along which a flow moves points of the sphere, evenly spread over it. */
+/** Streamlines of a flow on the sphere, evenly spread. */
 import { chordal, type Flow, fromSphere, moved, onSphere, type Ray, type Vector } from "./mobius";
 
 const SEEDS = 420;
-// Lines begin this far from others, and end where they come much nearer.
-const APART = 0.17;
-const TOO_NEAR = 0.055;
+// Lines start this far from others, and end where they come much closer.
+const MIN_START_DISTANCE = 0.17;
+const MIN_DISTANCE = 0.055;
 const STEP = 0.035;
 // A great circle, and a little more so that circles close.
-const LONGEST = 2 * Math.PI + 0.1;
+const MAX_LENGTH = 2 * Math.PI + 0.1;
 
 /** Points spread evenly over the sphere, by the golden angle. */
 export function spread(count: number): Vector[] {
@@ -20,41 +20,41 @@ export function spread(count: number): Vector[] {
 }
 
 export function flowLines(flow: Flow): Vector[][] {
-  const drawn = new Near();
+  const occupied = new PointGrid();
   const lines: Vector[][] = [];
   for (const seed of spread(SEEDS)) {
-    if (drawn.has(seed, APART)) continue;
+    if (occupied.has(seed, MIN_START_DISTANCE)) continue;
     const start = fromSphere(seed);
-    const after = trace(flow, start, 1, drawn);
-    const before = after.closed ? [] : trace(flow, start, -1, drawn).line;
+    const after = trace(flow, start, 1, occupied);
+    const before = after.closed ? [] : trace(flow, start, -1, occupied).line;
     const line = [...before.reverse(), seed, ...after.line];
     if (line.length < 4) continue;
-    for (const place of line) drawn.add(place);
+    for (const place of line) occupied.add(place);
     lines.push(line);
   }
   return lines;
 }
 
-function trace(flow: Flow, start: Ray, way: 1 | -1, drawn: Near): { line: Vector[]; closed: boolean } {
+function trace(flow: Flow, start: Ray, direction: 1 | -1, occupied: PointGrid): { line: Vector[]; closed: boolean } {
   const line: Vector[] = [];
   let at = start;
-  for (let length = 0; length < LONGEST; length += STEP) {
+  for (let length = 0; length < MAX_LENGTH; length += STEP) {
     const speed = flow.speed(at);
     if (speed < 1e-9) break;
-    const next = moved(flow.power((way * STEP) / speed), at);
+    const next = moved(flow.power((direction * STEP) / speed), at);
     // Steps shrink on the way into a fixed point.
     if (!(chordal(at, next) > STEP / 4)) break;
     at = next;
     const place = onSphere(at);
-    if (drawn.has(place, TOO_NEAR)) break;
+    if (occupied.has(place, MIN_DISTANCE)) break;
     line.push(place);
     if (length > 4 * STEP && chordal(at, start) < STEP * 0.75) return { line, closed: true };
   }
   return { line, closed: false };
 }
 
-/** Places by the cell they are in, to find near ones fast. */
-class Near {
+/** Points by grid cell, for fast neighbor search. */
+class PointGrid {
   private readonly cells = new Map<string, Vector[]>();
 
   add(place: Vector): void {
@@ -77,4 +77,4 @@ class Near {
   }
 }
 
-const cell = (coordinate: number): number => Math.floor(coordinate / APART);
+const cell = (coordinate: number): number => Math.floor(coordinate / MIN_START_DISTANCE);

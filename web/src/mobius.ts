@@ -1,7 +1,7 @@
 /**
  * Möbius maps z ↦ (a z + b)/(c z + d) and their flows.
  *
- * Points are handled as rays [x : y] with z = x/y, so that ∞ = [1 : 0] is a point as any other.
+ * Points are handled as rays [x : y] with z = x/y, so that ∞ = [1 : 0] is an ordinary point.
  */
 import {
   abs,
@@ -39,11 +39,11 @@ export interface Ray {
 export type Point = Complex | null;
 export type Vector = readonly [number, number, number];
 
-// Determinants this small beside the matrix make all points one: no map, and no flow.
+// Relative determinants below this are degenerate: the map has no flow.
 const DEGENERATE = 1e-13;
-// Below this, sinh(sθ)/sinh θ is taken from its series.
+// Below this, sinh(sθ)/sinh θ is computed by its series.
 const NEAR_PARABOLIC = 1e-4;
-// Eigenvalues whose sizes differ less than this are equally large: nothing attracts.
+// Eigenvalues whose moduli differ by less are equal: there is no attracting fixed point.
 const TIE = 1e-12;
 
 const norm = (m: Mobius): number => Math.hypot(...m.a, ...m.b, ...m.c, ...m.d);
@@ -54,14 +54,14 @@ function times(m: Mobius, by: Complex): Mobius {
   return { a: mul(m.a, by), b: mul(m.b, by), c: mul(m.c, by), d: mul(m.d, by) };
 }
 
-/** p·m + q·1, the shape of everything that commutes with m. */
+/** p·m + q·1: all matrices that commute with m have this form. */
 function combine(p: Complex, m: Mobius, q: Complex): Mobius {
   const scaled = times(m, p);
   return { ...scaled, a: add(scaled.a, q), d: add(scaled.d, q) };
 }
 
-/** With determinant 1, and of the two such matrices the one whose trace points to the right. */
-function normalised(m: Mobius): Mobius | null {
+/** Scale to determinant 1; of the two such matrices, take the one with Re(trace) ≥ 0. */
+function normalized(m: Mobius): Mobius | null {
   const size = norm(m);
   if (!(size > 0)) return null;
   const unit = times(m, [1 / size, 0]);
@@ -91,7 +91,7 @@ export function moved(m: Mobius, { x, y }: Ray): Ray {
 
 export const apply = (m: Mobius, z: Point): Point => point(moved(m, ray(z)));
 
-/** Where a point is on the unit sphere: 0 in the south, ∞ in the north, the unit circle between. */
+/** The stereographic image on the unit sphere: 0 is the south pole, ∞ the north pole. */
 export function onSphere({ x, y }: Ray): Vector {
   const [re, im] = mul(x, conj(y));
   const [north, south] = [x[0] ** 2 + x[1] ** 2, y[0] ** 2 + y[1] ** 2];
@@ -104,25 +104,25 @@ export function fromSphere([u, v, w]: Vector): Ray {
   return w > 0 ? unit({ x: [1 + w, 0], y: [u, -v] }) : unit({ x: [u, v], y: [1 - w, 0] });
 }
 
-/** The distance of two points through the ball: from 0 to 2. */
+/** The chordal distance of two points, from 0 to 2. */
 export function chordal(p: Ray, q: Ray): number {
   return 2 * abs(sub(mul(p.x, q.y), mul(p.y, q.x)));
 }
 
-/** A map together with all that its flow needs. */
+/** A map and its one-parameter flow. */
 export class Flow {
   private constructor(
     /** The map, with determinant 1. */
     readonly map: Mobius,
     /** e^θ is the larger eigenvalue. */
     private readonly theta: Complex,
-    /** What the flow does at each moment: the derivative of its powers at 0. */
+    /** The generator of the flow: the derivative of its powers at 0. */
     readonly generator: Mobius,
   ) {}
 
   /** The flow of a map; null if it is degenerate. */
   static of(m: Mobius): Flow | null {
-    const map = normalised(m);
+    const map = normalized(m);
     if (map === null) return null;
     const theta = log(largerEigenvalue(map));
     // θ/sinh θ · (m − cosh θ)
@@ -137,12 +137,12 @@ export class Flow {
     return exp(scale(this.theta, 2));
   }
 
-  /** The map done s times, for any real s. */
+  /** The map to the power s, for any real s. */
   power(s: number): Mobius {
     return combine(this.sinhRatio(s), this.map, scale(this.sinhRatio(s - 1), -1));
   }
 
-  /** How fast the flow moves a point over the unit sphere. */
+  /** The speed of the flow at a point of the unit sphere. */
   speed(p: Ray): number {
     const { a, b, c, d } = this.generator;
     const x = add(mul(a, p.x), mul(b, p.y));
@@ -158,7 +158,7 @@ export class Flow {
     return [eigenvector(this.map, small), eigenvector(this.map, large)];
   }
 
-  /** Whether points leave one fixed point for the other, fast enough to be seen: |k| > 1.02. */
+  /** Whether one fixed point attracts visibly: |k| > 1.02. */
   get attracts(): boolean {
     return this.theta[0] > 0.01;
   }
@@ -190,5 +190,5 @@ function eigenvector(m: Mobius, other: Complex): Ray {
   return unit(size(first) >= size(second) ? first : second);
 }
 
-/** The angle by which a map turns about its first fixed point, in degrees. */
+/** The rotation angle of a map about its first fixed point, in degrees. */
 export const degrees = (k: Complex): number => (arg(k) * 180) / Math.PI;

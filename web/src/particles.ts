@@ -7,13 +7,13 @@ import { type Flow, fromSphere, moved, onSphere, type Ray } from "./mobius";
 import { toScene } from "./sphere-parts";
 
 const PARTICLES = 168;
-// Each draws a tail of this many discs.
+// Discs in the tail of a particle.
 const TAIL = 9;
 const TAIL_STEP = 0.009;
-// Particles are in groups that are born one after another.
+// Groups of particles start one after another.
 const GROUPS = 12;
 const LIFE_SECONDS = 5;
-/** How far along the flow a particle goes in its life: this much of log k. */
+/** How far a particle moves along the flow in its lifetime, as a share of log k. */
 const LIFE_STRETCH = 2.2;
 const LONGEST_LIFE = 40;
 
@@ -32,7 +32,7 @@ export class Particles {
   private readonly colors = new BufferAttribute(new Float32Array(PARTICLES * TAIL * 4), 4);
   private readonly seeds: Ray[] = spread(PARTICLES).map((place) => fromSphere(place));
   private readonly lives: number[] = this.seeds.map(() => 0);
-  /** The power of the map that a whole life is. */
+  /** The power of the map for a whole lifetime. */
   private readonly lifetime: number;
 
   constructor(
@@ -48,7 +48,7 @@ export class Particles {
     this.points.renderOrder = 3;
   }
 
-  /** Put all where they are at a time, in seconds; each group has its own power of the map. */
+  /** Place all particles at a time in seconds; each group has its own power of the map. */
   move(clock: number): void {
     for (let group = 0; group < GROUPS; group++) {
       const age = clock / LIFE_SECONDS + group / GROUPS;
@@ -72,7 +72,7 @@ export class Particles {
     }
   }
 
-  /** In each of its lives a particle begins elsewhere. */
+  /** The start of a particle, different in each lifetime. */
   private rebirth(number: number, life: number): void {
     if (this.lives[number] === life) return;
     this.lives[number] = life;

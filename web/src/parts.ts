@@ -14,7 +14,7 @@ export function arrow(relation: Named, inverse = false): HTMLElement {
   );
 }
 
-/** A query as a sentence, with a question mark for the missing slot. */
+/** A query as a sentence, with ? for the missing slot. */
 export function sentence(entity: Named, relation: Named, side: Side): HTMLElement {
   const given = h("span", { class: "entity-name" }, entity.label);
   const missing = h("span", { class: "entity-name missing" }, "?");

@@ -143,7 +143,7 @@ export class QueryForm {
     return h(
       "fieldset",
       { class: "segments sides for-query" },
-      h("legend", {}, "Question"),
+      h("legend", {}, "Query"),
       h("div", {}, ...choices),
     );
   }

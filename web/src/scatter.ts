@@ -1,15 +1,15 @@
-/** Points of the plane on a canvas, to hover, tap, zoom and walk over with the arrow keys. */
+/** A scatter plot on a canvas: hover, tap, zoom, arrow keys. */
 import type { EntityMap, MapPoint } from "./api";
 import { cssColor, fitCanvas } from "./dom";
 
 const RADIUS = 4;
-// A finger or a pointer this near to a point means it.
-const REACH = 22;
+// Pixels within which a pointer selects a point.
+const HIT_RADIUS = 22;
 const MARGIN = 26;
-const MOST_LABELS = 28;
-const FARTHEST_ZOOM = 40;
-const MOST_STRETCH = 1.7;
-/** As many shapes as the server sends types: no type is told by color alone. */
+const MAX_LABELS = 28;
+const MAX_ZOOM = 40;
+const MAX_STRETCH = 1.7;
+/** One shape per type of the legend: color alone is not accessible. */
 export const SHAPES = ["●", "■", "▲", "◆", "▼", "✚", "★", "⬟"] as const;
 
 export class Scatter {
@@ -37,7 +37,7 @@ export class Scatter {
     return isShown;
   }
 
-  /** Name a point, and bring it into sight if it is not. */
+  /** Select a point and scroll it into view. */
   find(id: string): boolean {
     const point = this.map.points.find((one) => one.id === id);
     if (!point) return false;
@@ -51,7 +51,7 @@ export class Scatter {
 
   zoomBy(factor: number, at?: readonly [number, number]): void {
     const before = at && this.unplace(at);
-    this.zoom = Math.max(1, Math.min(FARTHEST_ZOOM, this.zoom * factor));
+    this.zoom = Math.max(1, Math.min(MAX_ZOOM, this.zoom * factor));
     const after = at && this.unplace(at);
     if (before && after) this.pan(before[0] - after[0], before[1] - after[1]);
     this.draw();
@@ -71,11 +71,11 @@ export class Scatter {
     });
   }
 
-  /** Pixels of one unit, across and up; the longer side of the canvas is used, too. */
+  /** Pixels per unit, horizontally and vertically. */
   private get unit(): readonly [number, number] {
     const half = (pixels: number): number => Math.max(1, pixels / 2 - MARGIN);
     const [across, up] = [half(this.canvas.clientWidth), half(this.canvas.clientHeight)];
-    const most = Math.min(across, up) * MOST_STRETCH;
+    const most = Math.min(across, up) * MAX_STRETCH;
     return [Math.min(across, most) * this.zoom, Math.min(up, most) * this.zoom];
   }
 
@@ -118,7 +118,7 @@ export class Scatter {
     this.paintLabels(pen);
   }
 
-  /** Names where there is room, those with most facts first; the named point has its always. */
+  /** Labels where there is room, entities with the most facts first; the selected point always. */
   private paintLabels(pen: CanvasRenderingContext2D): void {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     pen.font = "12.5px Inter, system-ui, sans-serif";
@@ -144,7 +144,7 @@ export class Scatter {
     if (this.named) write(this.named, true);
     let labels = 0;
     for (const point of this.shown) {
-      if (labels >= MOST_LABELS) break;
+      if (labels >= MAX_LABELS) break;
       if (point !== this.named && write(point, false)) labels += 1;
     }
   }
@@ -167,7 +167,7 @@ export class Scatter {
 
   private nearest(x: number, y: number): MapPoint | null {
     let best: MapPoint | null = null;
-    let least = REACH;
+    let least = HIT_RADIUS;
     for (const point of this.shown) {
       const [left, top] = this.place(point);
       const far = Math.hypot(left - x, top - y);
@@ -176,7 +176,7 @@ export class Scatter {
     return best;
   }
 
-  /** The next point in a direction: near, and not far off to the side. */
+  /** The next point in a direction: close and not far to the side. */
   private step(right: number, down: number): void {
     const from = this.named ?? this.shown[0];
     if (!from) return;
@@ -230,7 +230,7 @@ export class Scatter {
     for (const end of ["pointerup", "pointercancel"] as const) {
       canvas.addEventListener(end, (event) => held.delete(event.pointerId));
     }
-    // A mouse has named the point already; a first tap names it, and a second one chooses it.
+    // A mouse has selected the point already; the first tap selects it, the second one opens it.
     canvas.addEventListener("click", (event) => {
       if (dragged > 4) return;
       const before = this.named;
@@ -279,7 +279,7 @@ function mark(pen: CanvasRenderingContext2D, x: number, y: number, type: number 
   pen.fill();
 }
 
-/** Corners and the turn of the first one, for the shapes that have corners. */
+/** Corners and rotation of the polygonal shapes. */
 const CORNERS: Record<number, readonly [number, number]> = {
   1: [4, Math.PI / 4],
   2: [3, 0],

@@ -1,4 +1,4 @@
-/** What the sphere is drawn with: circles, the veil before its far side, arrowheads. */
+/** Parts of the sphere: circles, the veil in front of its far side, arrowheads. */
 import {
   Color,
   ConeGeometry,
@@ -13,7 +13,7 @@ import { LineSegmentsGeometry } from "three/examples/jsm/lines/LineSegmentsGeome
 import { cssColor } from "./dom";
 import type { Vector } from "./mobius";
 
-/** To the axes of three.js, where up is the second one. */
+/** Convert to the axes of three.js (y up). */
 export const toScene = ([x, y, z]: Vector, radius = 1): Vector3 =>
   new Vector3(x * radius, z * radius, -y * radius);
 
@@ -53,7 +53,7 @@ export function meridians(each: number): Vector3[][] {
   return Array.from({ length: 180 / each }, (_, number) => meridian((number * each * Math.PI) / 180));
 }
 
-/** What hides the far side in part: clear in the middle, with a brighter rim. */
+/** The veil that dims the far side: clear in the middle, with a brighter rim. */
 export function veilMaterial(): ShaderMaterial {
   return new ShaderMaterial({
     transparent: true,
@@ -76,7 +76,7 @@ export function veilMaterial(): ShaderMaterial {
   });
 }
 
-/** Arrowheads in the middle of lines: what moving particles say, without moving. */
+/** Arrowheads in the middle of lines: the direction of the flow without motion. */
 export function arrowheads(lines: Vector[][], color: Color): InstancedMesh {
   const long = lines.filter((line) => line.length > 10);
   const mesh = new InstancedMesh(

@@ -1,4 +1,4 @@
-/** The Riemann sphere with the flow of a map, drawn by three.js; loaded only when it is shown. */
+/** The Riemann sphere with the flow of a map, rendered by three.js; loaded on demand. */
 import {
   Color,
   Group,
@@ -119,7 +119,7 @@ export class Sphere {
     this.show(this.flow, this.color);
   }
 
-  /** Look from where both fixed points are seen, as far as that is possible. */
+  /** Look from a side where both fixed points are visible, if possible. */
   private face(attracting: Vector3, repelling: Vector3): void {
     const between = attracting.clone().add(repelling);
     if (between.length() < 0.9) {
@@ -149,7 +149,7 @@ export class Sphere {
     this.axisMaterial.color.setStyle(cssColor("--globe-axis"));
     const fine = segments([...parallels(), ...meridians(15)]);
     const strong = segments([circleAt(0), meridian(0), meridian(Math.PI / 2)]);
-    // Twice: behind the veil for the far side, before it for the near one.
+    // Twice: behind the veil for the far side, in front of it for the near side.
     for (const order of [0, 2]) {
       for (const [geometry, material] of [
         [fine, this.globeMaterial],
@@ -178,9 +178,9 @@ export class Sphere {
     }
     if (colors.length > 0) geometry.setColors(colors);
     for (const order of [0, 2]) {
-      const drawn = new LineSegments2(geometry, this.lineMaterial);
-      drawn.renderOrder = order;
-      this.flowGroup.add(drawn);
+      const segments = new LineSegments2(geometry, this.lineMaterial);
+      segments.renderOrder = order;
+      this.flowGroup.add(segments);
     }
     this.flowGroup.add(arrowheads(lines, full));
     this.particles = new Particles(flow, full);

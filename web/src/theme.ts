@@ -22,7 +22,7 @@ export function applyTheme(theme: Theme): void {
   else root.dataset["theme"] = theme;
 }
 
-/** Called when colors have changed, for what is drawn on canvases. */
+/** Called when colors have changed, to redraw canvases. */
 export function onThemeChange(listener: () => void): void {
   listeners.push(listener);
 }

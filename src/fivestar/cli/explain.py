@@ -15,8 +15,7 @@ import fivestar
 from fivestar.cli.terminal import out
 
 if TYPE_CHECKING:
-    from fivestar.prediction.contributions import Contributions
-    from fivestar.prediction.explanation import Explanation, FilteredRank
+    from fivestar.prediction.explanation import Contributions, Explanation, FilteredRank
     from fivestar.prediction.path_patterns import PathPattern, SupportingPaths
 
 EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"

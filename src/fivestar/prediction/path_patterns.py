@@ -1,10 +1,10 @@
 """Supporting paths: which sequences of relations join head and tail, and how reliable each is.
 
 A path pattern is a sequence of relations, such as ←born_in— —capital_of→. Its confidence is the
-share of the pairs joined by it in train that also have the relation in question, as in rule mining
-(AnyBURL: Meilicke et al., IJCAI 2019). Start entities are visited in random order until enough
-pairs are seen, so the work is bounded; if all were visited, the confidence is exact. The pair to
-explain does not count.
+share of the pairs joined by it in train that also have the relation of the triple, as in rule
+mining (AnyBURL: Meilicke et al., IJCAI 2019). Start entities are visited in random order until
+enough pairs are seen, so the work is bounded; if all were visited, the confidence is exact. The
+pair to explain does not count.
 """
 
 from __future__ import annotations

@@ -229,17 +229,12 @@ def search(  # noqa: PLR0913
     graph = _graph(source)
     values = merge_settings(settings, options)
     base = make_settings(values) if isinstance(values, Mapping) else values
-    chosen = read_space(space, graph.name)
+    searched = read_space(space, graph.name)
     for section, given in _by_section(options).items():
         for name in given:
-            chosen = chosen.without(f"{section}.{name}")
+            searched = searched.without(f"{section}.{name}")
     plan = Plan(
-        graph=graph,
-        base=base.for_graph(graph),
-        space=chosen,
-        trials=trials,
-        sampler=sampler,
-        pruner=pruner,
+        *(graph, base.for_graph(graph), searched, trials, sampler, pruner),
         trial_minutes=trial_minutes,
         minutes=minutes,
     )

@@ -11,8 +11,7 @@ from fivestar.errors import SettingsError
 from fivestar.server import schemas
 from fivestar.server.problems import Problem
 from fivestar.server.schemas import MAX_URL_NAME_LENGTH, NO_LIMIT
-from fivestar.server.served_model import Json, ServedModel, named
-from fivestar.server.service import Service, service_of
+from fivestar.server.service import Json, ServedModel, Service, named, service_of
 
 router = APIRouter(prefix="/api", tags=["explore"])
 WithService = Annotated[Service, Depends(service_of)]

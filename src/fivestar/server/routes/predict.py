@@ -17,8 +17,7 @@ from fivestar.prediction.predictions import MISSING, QueryIds
 from fivestar.server import schemas
 from fivestar.server.batching import BatchedQuery
 from fivestar.server.problems import Problem, problem_of
-from fivestar.server.served_model import Json, ServedModel
-from fivestar.server.service import Service, service_of
+from fivestar.server.service import Json, ServedModel, Service, service_of
 
 router = APIRouter(prefix="/api", tags=["predict"])
 WithService = Annotated[Service, Depends(service_of)]
