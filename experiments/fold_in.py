@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 import fivestar
-from fivestar.evaluation.metrics import metrics
+from fivestar.evaluation.metrics import rank_metrics
 from fivestar.evaluation.ranking import rank_answers
 from fivestar.experiments.ledger import provenance
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
@@ -69,7 +69,7 @@ def hold_out(
     return rest, parts
 
 
-def rank_metrics(
+def fact_metrics(
     run: Run, ranked: list[Fact], facts: list[Fact], new: list[str]
 ) -> dict[str, float]:
     """Return MRR and hits of facts on both sides, filtered by all facts."""
@@ -83,7 +83,9 @@ def rank_metrics(
     known = KnownAnswers.of(with_reciprocals(ids(facts), count))
     queries, answers = both_sides(ids(ranked), count)
     ranks = rank_answers(run.model, queries, answers, known)
-    values = {name: metrics(ranks)[name] for name in ("mrr", "hits@10")} | {"asked": len(queries)}
+    values = {name: rank_metrics(ranks)[name] for name in ("mrr", "hits@10")} | {
+        "asked": len(queries)
+    }
     answer_new = np.isin(answers, [run.graph.entities.id_of(name) for name in new])
     for side, chosen in (("new", answer_new), ("old", ~answer_new)):
         if chosen.any():
@@ -135,7 +137,7 @@ def main() -> None:
     tuned = {}
     for epochs, lr in GRID:
         folded = fold_in(run, given, epochs, lr)
-        tuned[epochs, lr] = rank_metrics(folded.run, ranked, every, folded.new)["mrr"]
+        tuned[epochs, lr] = fact_metrics(folded.run, ranked, every, folded.new)["mrr"]
         print(f"epochs {epochs} lr {lr}: MRR {tuned[epochs, lr]:.3f}", flush=True)
     epochs, lr = max(tuned, key=tuned.__getitem__)
     given, ranked = parts["test"]
@@ -143,20 +145,20 @@ def main() -> None:
     folded = fold_in(run, given, epochs, lr)
     seconds["fold_in"] = time.perf_counter() - start
     new = folded.new
-    results = {"fold-in": rank_metrics(folded.run, ranked, every, new)}
+    results = {"fold-in": fact_metrics(folded.run, ranked, every, new)}
     initial = fold_in(run, given, 0, lr).run
-    results["first guess"] = rank_metrics(initial, ranked, every, new)
+    results["first guess"] = fact_metrics(initial, ranked, every, new)
     randomized = random_rows(initial, len(new), arguments.seed)
-    results["random vector"] = rank_metrics(randomized, ranked, every, new)
+    results["random vector"] = fact_metrics(randomized, ranked, every, new)
     old_facts = [tuple(row.values()) for row in base.named(base.valid).to_pylist()]
-    results["old facts before"] = rank_metrics(run, old_facts, every, [])
-    results["old facts after"] = rank_metrics(folded.run, old_facts, every, [])
+    results["old facts before"] = fact_metrics(run, old_facts, every, [])
+    results["old facts after"] = fact_metrics(folded.run, old_facts, every, [])
     with_given = fivestar.split_graph(
         fivestar.read_graph(rest + given), valid=0.03, test=0.0, seed=arguments.seed
     )
     scratch = trained(with_given, settings, arguments.runs / "from_nothing")
     seconds["from nothing"] = scratch.metrics["seconds"]
-    results["from nothing"] = rank_metrics(scratch, ranked, every, new)
+    results["from nothing"] = fact_metrics(scratch, ranked, every, new)
     for name, values in results.items():
         print(f"{name:16}", "  ".join(f"{key} {value:.3f}" for key, value in values.items()))
     line = {

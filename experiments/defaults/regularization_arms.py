@@ -132,15 +132,15 @@ class VariedTrainer(Trainer):
             width = self.model.candidates().shape[1]
             self.model.varied = VariedTransform(self.model.transform, width, self.arm)
             self.model.transform = self.model.varied.forward
-            optimizer = self.updates.optimizer
+            optimizer = self.optimizer.torch_optimizer
             optimizer.add_param_group({"params": list(self.model.varied.parameters())})
 
     def make_step(self) -> Step:
         """Return the step of the training, for timing it."""
-        return self._step()
+        return self._make_step()
 
-    def _step(self) -> Step:
-        step = super()._step()
+    def _make_step(self) -> Step:
+        step = super()._make_step()
         if not isinstance(step, CandidateStep):
             raise TypeError("the arms vary a softmax")
         arm = self.arm
@@ -211,7 +211,7 @@ def cpu_per_query(graph: Any, arm: Arm, given: argparse.Namespace) -> float:
     for batch, _ in zip(batches, range(_TIMED_STEPS), strict=False):
         began = time.process_time()
         step.gradients(batch)
-        trainer.updates.apply(0.0, step.touched)
+        trainer.optimizer.step(0.0, step.touched)
         seconds.append((time.process_time() - began) / len(batch.entities))
     return sorted(seconds)[len(seconds) // 2]
 

@@ -62,7 +62,7 @@ def main() -> None:
     graph = runs[0].graph
     names = [*(folder.name for folder in folders), "ensemble"]
     for name, model in zip(names, [*(run.model for run in runs), concatenated(runs)], strict=True):
-        metrics = evaluate(model, graph, graph.valid).figures()
+        metrics = evaluate(model, graph, graph.valid).metrics()
         print(f"{name}: valid MRR {metrics['mrr']:.4f}, H@10 {metrics['hits@10']:.4f}")
 
 

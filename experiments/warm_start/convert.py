@@ -72,7 +72,7 @@ def main() -> None:
             worst = largest_difference(before.model, after.model, scale, shift)
             cells = []
             for run in (before, after):
-                metrics = evaluate(run.model, graph, graph.valid).figures()
+                metrics = evaluate(run.model, graph, graph.valid).metrics()
                 sides = f"{metrics['heads']['mrr']:.5f} / {metrics['tails']['mrr']:.5f}"
                 cells.append(f"{metrics['mrr']:.5f} ({sides})")
             model = after.settings.model

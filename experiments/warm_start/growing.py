@@ -41,7 +41,7 @@ def summarize(run: fivestar.TrainedModel, new: set[str]) -> dict[str, Any]:
     ids = graph.entities.ids_of(sorted(new))
     is_new = np.isin(graph.valid.heads, ids) | np.isin(graph.valid.tails, ids)
     mrr = {
-        name: round(evaluate(run.model, graph, graph.valid.take(mask)).figures()["mrr"], 4)
+        name: round(evaluate(run.model, graph, graph.valid.take(mask)).metrics()["mrr"], 4)
         for name, mask in (("with a new entity", is_new), ("the others", ~is_new))
     }
     curve = [(round(x["seconds"], 1), round(x["valid_mrr"], 4)) for x in run.history]

@@ -60,7 +60,7 @@ def test_figures_are_pykeens_on_the_same_scores(graph, tied):
             scores[0, answer] = goal[0, 0]
             theirs.process_scores_(row, side, scores, goal)
     results = theirs.finalize()
-    ours = evaluate(model, graph, graph.test).figures()
+    ours = evaluate(model, graph, graph.test).metrics()
     for mine, name in THEIRS.items():
         for side, figures in (("both", ours), ("head", ours["heads"]), ("tail", ours["tails"])):
             expected = results.get_metric(f"{side}.realistic.{name}")

@@ -42,5 +42,5 @@ def test_a_lucky_seed_is_no_better_model():
 
 
 def test_different_questions_are_refused():
-    with pytest.raises(ValueError, match="same questions"):
+    with pytest.raises(ValueError, match="same triples"):
         mrr_difference(runs(1), runs(1, triples=10))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fivestar.errors import NonFiniteScore
-from fivestar.evaluation.metrics import metrics, mrr_interval
+from fivestar.evaluation.metrics import mrr_interval, rank_metrics
 from fivestar.evaluation.ranking import Ranks, rank_answers
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import Queries, both_sides
@@ -110,7 +110,7 @@ def test_metrics_of_known_ranks():
     ranks = Ranks(
         np.array([1, 2, 4]), np.array([1, 4, 4]), np.array([9, 9, 9]), np.zeros(3, np.int8)
     )
-    found = metrics(ranks, hits=(1, 3))
+    found = rank_metrics(ranks, hits=(1, 3))
     assert found["mrr"] == pytest.approx((1 + 1 / 3 + 1 / 4) / 3)
     assert (found["hits@1"], found["hits@3"]) == pytest.approx((1 / 3, 2 / 3))
     assert found["mr"] == pytest.approx(8 / 3)
@@ -119,4 +119,4 @@ def test_metrics_of_known_ranks():
     assert found["mrr_pessimistic"] == pytest.approx((1 + 1 / 4 + 1 / 4) / 3)
     low, high = mrr_interval(ranks)
     assert low <= found["mrr"] <= high
-    assert metrics(ranks.take(np.zeros(3, bool))) == {}
+    assert rank_metrics(ranks.take(np.zeros(3, bool))) == {}

@@ -93,7 +93,7 @@ def test_against_a_brute_force_search(reciprocals, facts, asked, seed, score_byt
         assert without.optimistic.tolist() == ranks[rows, 0].tolist()
         assert without.pessimistic.tolist() == ranks[rows, 1].tolist()
         assert without.candidates.tolist() == ranks[rows, 2].tolist()
-    figures = found.figures(hits=(1, 2))
+    figures = found.metrics(hits=(1, 2))
     for shown, rows in (
         (figures, np.ones_like(tails)),
         (figures["tails"], tails),
@@ -103,7 +103,7 @@ def test_against_a_brute_force_search(reciprocals, facts, asked, seed, score_byt
         assert shown["self_answer_rate"] == pytest.approx(answered[rows].mean())
         assert shown["mrr_without_self"] == pytest.approx((1 / realistic).mean())
         assert shown["hits@2_without_self"] == pytest.approx((realistic <= 2).mean())
-    relation = found.apart(graph, "relation")
+    relation = found.by_group(graph, "relation")
     weighted = sum(each["self_answer_rate"] * each["count"] for each in relation.values())
     assert weighted == pytest.approx(answered.sum())
 
@@ -187,11 +187,11 @@ def test_rotations_keep_the_query_entity_below_the_target():
         training = {"epochs": 10, "evaluate-every": 0, "threads": 1}
         run = train(graph, fivestar.make_settings({"model": model, "training": training}))
         found = evaluate(run.model, graph, graph.test)
-        rest = found.apart(graph, "relation")
+        rest = found.by_group(graph, "relation")
         rest.pop("neighbour_of")
         count = sum(each["count"] for each in rest.values())
         rate = sum(each["self_answer_rate"] * each["count"] for each in rest.values()) / count
-        rates[init] = found.figures()["self_answer_rate"], rate
+        rates[init] = found.metrics()["self_answer_rate"], rate
     assert rates[None][1] < 0.05
     assert rates[None][0] < 0.15
     assert rates["identity"][1] > 0.1

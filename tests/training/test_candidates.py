@@ -21,7 +21,7 @@ from fivestar.training.candidates import (
     sample_candidates,
 )
 from fivestar.training.objectives import OBJECTIVES, Workspace, score_candidates
-from fivestar.training.optimizers import Updates
+from fivestar.training.optimizers import Optimizer
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.step import CandidateStep, Loss
 
@@ -103,7 +103,7 @@ def test_updating_only_touched_rows_gives_the_same_result():
     queries = GroupedQueries.of(facts(count=9, entities=60), 2)
     training = TrainingSettings(lr=0.3)
     by_rows, whole = (made("complex", entities=60, relations=4) for _ in range(2))
-    updates = [Updates(model, training) for model in (by_rows, whole)]
+    optimizers = [Optimizer(model, training) for model in (by_rows, whole)]
     steps = [CandidateStep(model, Loss(num_candidates=5), max_rows=4) for model in (by_rows, whole)]
     for number in range(4):
         batch = queries.batch(np.arange(number, number + 3), CPU)
@@ -115,9 +115,9 @@ def test_updating_only_touched_rows_gives_the_same_result():
         rest = torch.ones(60, dtype=torch.bool).index_fill(0, touched, False)
         assert rest.sum() > 30
         assert not steps[0].model.entities.grad[rest].any()
-        updates[0].apply(number, touched)
-        updates[1].apply(number)
+        optimizers[0].step(number, touched)
+        optimizers[1].step(number)
     for mine, theirs in zip(by_rows.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
-    states = [u.optimizer.state[u.model.entities] for u in updates]
+    states = [o.torch_optimizer.state[o.model.entities] for o in optimizers]
     torch.testing.assert_close(states[0], states[1], rtol=1e-12, atol=1e-12)

@@ -125,7 +125,7 @@ def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(tmp_path):
 
 
 def test_a_trial_below_the_median_is_pruned(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "_UNPRUNED", 1)
+    monkeypatch.setattr(study, "_UNPRUNED_TRIALS", 1)
     space = Space("made up", {"training.lr": (0.3, 1e-9)})
     # A seed whose order of the grid has the good point first.
     for seed in range(10):
@@ -230,7 +230,7 @@ def test_a_trial_that_another_process_runs_is_left_to_it(tmp_path):
 
 def test_two_processes_share_a_study(tmp_path):
     write_graph(people_graph(), tmp_path / "data")
-    (tmp_path / "space.toml").write_text("[training]\nlr = [0.1, 0.3]\nreg = [0.01, 0.1]\n")
+    (tmp_path / "space.toml").write_text("[training]\nlr = [0.1, 0.3]\nreg-weight = [0.01, 0.1]\n")
     code = "from fivestar.cli.main import main; main()"
     command = [sys.executable, "-c", code, "search", "data", "--space", "space.toml"]
     command += ["--sampler", "grid", "--trials", "4", "--dim", "4", "--epochs", "5"]
@@ -317,10 +317,10 @@ def test_the_grid_of_the_paper():
         ("[training]\nlr = { low = 1, high = 0 }", "must be a list"),
         ("[training]\nlr = { low = 0, high = 1, log = true }", "must be a list"),
         ("[training]\nlr = { low = 0.1, hi = 1 }", "must be a list"),
-        ("[training]\nseed = [1, 2]", "nothing to search for"),
-        ("[model]\nname = ['complex']", "nothing to search for"),
-        ("[other]\nlr = [1]", "no section"),
-        ("", "nothing to choose"),
+        ("[training]\nseed = [1, 2]", "cannot be searched"),
+        ("[model]\nname = ['complex']", "cannot be searched"),
+        ("[other]\nlr = [1]", "not a section"),
+        ("", "no settings to search"),
         ("[", "is not TOML"),
     ],
 )
@@ -331,8 +331,8 @@ def test_a_space_that_makes_no_sense_is_refused(tmp_path, text, message):
 
 
 def test_a_space_of_settings_that_do_not_exist_is_refused(tmp_path):
-    with pytest.raises(SettingsError, match="did you mean 'reg_weight'"):
-        Search(plan(space=Space("x", {"training.regg": (1,)})), tmp_path / "study")
+    with pytest.raises(SettingsError, match="did you mean 'reg-weight'"):
+        Search(plan(space=Space("x", {"training.reg_weigth": (1,)})), tmp_path / "study")
     with pytest.raises(SettingsError, match="did you mean 'small'"):
         read_space("smal", "x")
     with pytest.raises(SettingsError, match="is a range"):

@@ -45,14 +45,14 @@ def whole(tmp_path_factory):
     """A run that nothing has interrupted."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(budget_phases, "_MOST_TRIALS", 4)
+        patch.setattr(budget_phases, "_MAX_TRIALS", 4)
         fivestar.train(people_graph(), VALUES, folder, budget="10m")
     return folder
 
 
 @pytest.fixture
 def few_trials(monkeypatch):
-    monkeypatch.setattr(budget_phases, "_MOST_TRIALS", 4)
+    monkeypatch.setattr(budget_phases, "_MAX_TRIALS", 4)
 
 
 def trials_of(folder):
@@ -85,10 +85,10 @@ def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_t
     default, second = trials[0], next(line for line in trials if line["trial"] == 1)
     base = fivestar.make_settings(VALUES).for_graph(people_graph())
     assert default["settings"] == {
-        "reg_weight": base.training.reg_weight,
+        "reg-weight": base.training.reg_weight,
         "lr": base.training.lr,
     } | {"init": "rotation"}
-    assert second["settings"]["reg_weight"] != default["settings"]["reg_weight"]
+    assert second["settings"]["reg-weight"] != default["settings"]["reg-weight"]
     assert second["settings"]["lr"] == default["settings"]["lr"]
     assert {line["trial"] for line in trials} == set(range(4))
     assert [line["epochs"] for line in trials if line["trial"] == 0] == [2, 6, 18]
@@ -104,7 +104,7 @@ def test_the_best_of_trials_and_default_is_a_run_that_lists_them(tmp_path, few_t
     assert budget["winner"] == {"model": "fivestar", **chosen["settings"]}
     # What is saved is a run like any other.
     loaded = fivestar.load(tmp_path / "run")
-    assert loaded.settings.training.reg_weight == chosen["settings"]["reg_weight"]
+    assert loaded.settings.training.reg_weight == chosen["settings"]["reg-weight"]
     assert loaded.settings.training.max_minutes == 0
     assert loaded.settings.training.epochs == loaded.metrics["epochs"] == 18
     assert not (tmp_path / "run" / "search").exists()
@@ -150,14 +150,14 @@ def test_models_and_dimensions_are_searched_if_asked_for(tmp_path, few_trials):
 @pytest.mark.parametrize(
     ("values", "more", "message"),
     [
-        ({"training": {"max_minutes": 1}}, {}, "leave out max-minutes"),
-        ({"training": {"snapshot_epochs": (1,)}}, {}, "leave out snapshot-epochs"),
+        ({"training": {"max_minutes": 1}}, {}, "omit max-minutes"),
+        ({"training": {"snapshot_epochs": (1,)}}, {}, "omit snapshot-epochs"),
         ({"training": {"epochs": 0}}, {}, "epochs and evaluate-every above 0"),
         ({"training": {"evaluate-every": 0}}, {}, "epochs and evaluate-every above 0"),
         (fivestar.make_settings({}), {}, "leave nothing for the budget to choose"),
         ({"model": {"dim": 3}}, {"budget_dims": [3, 4]}, "dim or budget-dims"),
         ({"model": {"name": "cp"}}, {"budget_models": ["cp"]}, "model or budget-models"),
-        ({}, {"source": "run"}, "from scratch"),
+        ({}, {"warm_start": "run"}, "from scratch"),
         ({}, {"budget": "10"}, "not a duration"),
         ({}, {"budget": None, "budget_dims": [3]}, "need a budget"),
     ],
@@ -186,13 +186,13 @@ class Slow:
     """Makes each step of every training take this long, whatever the machine."""
 
     def __init__(self, monkeypatch, seconds):
-        take = Trainer._take
+        take = Trainer._take_step
 
         def slowly(trainer, step, batch):
             time.sleep(seconds)
             take(trainer, step, batch)
 
-        monkeypatch.setattr(Trainer, "_take", slowly)
+        monkeypatch.setattr(Trainer, "_take_step", slowly)
 
 
 class Told(time_budget.Quiet):
@@ -334,7 +334,7 @@ import json, os, signal, sys
 from tests.graphs import people_graph
 from fivestar.training.search import budget_phases, time_budget
 
-budget_phases._MOST_TRIALS = 4
+budget_phases._MAX_TRIALS = 4
 point = sys.argv[1]
 
 def kill(*_):

@@ -144,7 +144,7 @@ def test_every_validation_is_ranked_once(graph, tmp_path, monkeypatch):
     ranked = counted_rankings(monkeypatch)
     run = fivestar.train(graph, small(lr=0.5), tmp_path / "run")
     assert len(ranked) == sum("valid_mrr" in line for line in run.history) == 3
-    assert run.metrics["valid"] == evaluate(run.model, graph, graph.valid).figures()
+    assert run.metrics["valid"] == evaluate(run.model, graph, graph.valid).metrics()
     before = json.loads((tmp_path / "run" / "metrics.json").read_text())
     fivestar.resume(tmp_path / "run")
     assert len(ranked) == 3
@@ -201,7 +201,7 @@ def test_validation_on_a_sample_says_so_and_compares_between_seeds(graph, tmp_pa
     assert run.metrics["validation"] == {"triples": 12, "ranked": 4}
     assert run.metrics["valid"]["count"] == 8
     sample = sample_triples(graph.valid, 8)
-    assert run.metrics["valid"] == evaluate(run.model, graph, sample).figures()
+    assert run.metrics["valid"] == evaluate(run.model, graph, sample).metrics()
     assert "Ranked: 4 of 12 validation triples." in (tmp_path / "run" / "README.md").read_text()
     whole = fivestar.train(graph, small())
     assert whole.metrics["validation"] == {"triples": 12, "ranked": 12}

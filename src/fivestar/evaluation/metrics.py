@@ -13,7 +13,7 @@ HITS = (1, 3, 10)
 _RESAMPLES = 1_000
 
 
-def metrics(ranks: Ranks, hits: tuple[int, ...] = HITS) -> dict[str, float]:
+def rank_metrics(ranks: Ranks, hits: tuple[int, ...] = HITS) -> dict[str, float]:
     """Return MRR, hits@k, mean rank and adjusted mean rank index of realistic ranks.
 
     Args:

@@ -1,4 +1,4 @@
-"""All figures of a model on one split of a graph."""
+"""All metrics of a model on one split of a graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fivestar.evaluation.metrics import HITS, metrics, mrr_interval, self_answer_metrics
+from fivestar.evaluation.metrics import HITS, mrr_interval, rank_metrics, self_answer_metrics
 from fivestar.evaluation.ranking import SCORE_BYTES, Progress, Ranks, rank_answers
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
@@ -23,20 +23,20 @@ Grouping = Literal["relation", "side", "category", "seen"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The ranks of the heads and tails of a split, and the figures they give.
+    """The ranks of the heads and tails of a split, and their metrics.
 
     `self_hidden` marks the triples whose relation does not allow self-answers: there predictions
-    leave the query's own entity out, while the standard protocol ranks it like any other.
+    omit the query's own entity, while the standard protocol ranks it like any other.
     """
 
     triples: Triples
     head_ranks: Ranks
     tail_ranks: Ranks
     self_hidden: npt.NDArray[np.bool_]
-    heads_by: Literal["reciprocal relations", "moving every entity"] = "reciprocal relations"
+    heads_by: Literal["reciprocal relations", "exhaustive scoring"] = "reciprocal relations"
 
-    def figures(self, hits: tuple[int, ...] = HITS) -> dict[str, Any]:
-        """Both sides together at the top, each side beside them."""
+    def metrics(self, hits: tuple[int, ...] = HITS) -> dict[str, Any]:
+        """Return the metrics of both sides together, and of each side below `heads` and `tails`."""
         every = np.ones(len(self.triples), bool)
         return {
             **self._metrics(every, hits),
@@ -45,10 +45,10 @@ class Evaluation:
             "heads_by": self.heads_by,
         }
 
-    def apart(
+    def by_group(
         self, graph: KnowledgeGraph, by: Grouping, hits: tuple[int, ...] = HITS
     ) -> dict[str, dict[str, float]]:
-        """The figures of each group of triples, both sides together, or of each side."""
+        """Return the metrics of each group of triples, both sides together, or of each side."""
         if by == "side":
             return self._sides(hits)
         return {
@@ -60,12 +60,12 @@ class Evaluation:
         """Return the metrics of some triples, both sides together."""
         ranks = self.tail_ranks.take(rows) + self.head_ranks.take(rows)
         hidden = np.tile(self.self_hidden[rows], 2)
-        return metrics(ranks, hits) | self_answer_metrics(ranks, hidden, hits)
+        return rank_metrics(ranks, hits) | self_answer_metrics(ranks, hidden, hits)
 
     def _sides(self, hits: tuple[int, ...]) -> dict[str, dict[str, float]]:
         """Return the metrics of head and tail queries."""
         return {
-            side: metrics(ranks, hits) | self_answer_metrics(ranks, self.self_hidden, hits)
+            side: rank_metrics(ranks, hits) | self_answer_metrics(ranks, self.self_hidden, hits)
             for side, ranks in (("heads", self.head_ranks), ("tails", self.tail_ranks))
         }
 
@@ -73,7 +73,7 @@ class Evaluation:
 def groups_of(
     graph: KnowledgeGraph, triples: Triples, by: Literal["relation", "category", "seen"]
 ) -> dict[str, npt.NDArray[np.bool_]]:
-    """The triples by relation, by kind of relation, or by whether train shows all of them."""
+    """Return a mask of triples per relation, per category of relations, or per seen and unseen."""
     if by == "relation":
         return {
             graph.relations.name_of(int(number)): triples.relations == number
@@ -87,9 +87,9 @@ def groups_of(
         ]
         of_triple = category[triples.relations]
         return {str(mark): of_triple == mark for mark in sorted(set(of_triple))}
-    known = np.zeros(len(graph.entities), bool)
-    known[graph.train.heads] = known[graph.train.tails] = True
-    seen = known[triples.heads] & known[triples.tails]
+    in_train = np.zeros(len(graph.entities), bool)
+    in_train[graph.train.heads] = in_train[graph.train.tails] = True
+    seen = in_train[triples.heads] & in_train[triples.tails]
     return {"seen": seen, "unseen": ~seen}
 
 
@@ -101,9 +101,21 @@ def evaluate(
     score_bytes: int = SCORE_BYTES,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Rank tails and heads of these triples, line by line.
+    """Rank the tail and the head of each triple.
 
-    Filtered by all splits of the graph and these triples, or by the answers given in `known`.
+    Args:
+        model: the model.
+        graph: its graph.
+        triples: the triples to rank.
+        known: known answers to filter out; by default those of all splits and of `triples`.
+        score_bytes: bytes of scores held at once.
+        progress: called with (queries done, number of queries).
+
+    Returns:
+        The ranks, in the order of the triples.
+
+    Raises:
+        NonFiniteScore: if a score is NaN.
     """
     relations = len(graph.relations)
     if known is None:
@@ -116,6 +128,6 @@ def evaluate(
         tail_ranks=ranks.take(queries.side == Side.TAIL),
         self_hidden=~graph.allows_self_answers[triples.relations],
         heads_by=(
-            "reciprocal relations" if has_reciprocals(model, relations) else "moving every entity"
+            "reciprocal relations" if has_reciprocals(model, relations) else "exhaustive scoring"
         ),
     )

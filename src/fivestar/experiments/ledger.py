@@ -215,7 +215,7 @@ def _evaluated(run: Run, path: Path, experiment: str, more: Mapping[str, Any]) -
         **here,
         "machine": f"{here['machine']}, {threads} threads",
         "valid": _recorded_metrics(metrics["valid"]),
-        "test": _recorded_metrics(evaluation.figures()),
+        "test": _recorded_metrics(evaluation.metrics()),
         "settings_values": learned_settings(settings),
         "curve": _curve(run.history),
         "fivestar": __version__,

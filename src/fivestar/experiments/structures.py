@@ -118,7 +118,7 @@ def embed_in_plane(heads: Shape, tails: Shape, nodes: int = 6, seed: int = 0) ->
 
 def training_mrr(run: Run) -> float:
     """Return the MRR of all facts: 1 if the structures are learned."""
-    return float(evaluate(run.model, run.graph, run.graph.train).figures()["mrr"])
+    return float(evaluate(run.model, run.graph, run.graph.train).metrics()["mrr"])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fivestar.errors import GraphWarning, SettingsError
 from fivestar.evaluation import report
 from fivestar.evaluation.classification import classify
-from fivestar.evaluation.metrics import HITS, metrics
+from fivestar.evaluation.metrics import HITS, rank_metrics
 from fivestar.evaluation.ranking import SCORE_BYTES, Progress, score_bytes_within
 from fivestar.evaluation.relation_ranking import rank_relations
 from fivestar.evaluation.report import Grouping
@@ -73,15 +73,15 @@ def evaluate(
         warnings.warn(_REFIT, GraphWarning, stacklevel=3)
     if task == "links":
         ranked = report.evaluate(run.model, run.graph, triples, known, score_bytes, progress)
-        found = Metrics(ranked.figures(hits))
+        found = Metrics(ranked.metrics(hits))
         if by is not None:
-            found[f"by_{by}"] = ranked.apart(run.graph, by, hits)
+            found[f"by_{by}"] = ranked.by_group(run.graph, by, hits)
         return found
     if graph is not None or by is not None:
         raise SettingsError(f"graph and by need the task links, not {task}")
     if task == "classification":
         return Metrics(classify(run.model, run.graph))
-    return Metrics(metrics(rank_relations(run.model, run.graph, triples), hits))
+    return Metrics(rank_metrics(rank_relations(run.model, run.graph, triples), hits))
 
 
 def _of_other_graph(

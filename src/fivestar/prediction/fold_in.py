@@ -15,7 +15,7 @@ from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import NAME_TYPE, Vocabulary
 from fivestar.runs.run import Run, build_model
 from fivestar.spelling import closest_names
-from fivestar.training.fold_in import first_guess, fit_new_rows
+from fivestar.training.fold_in import fit_new_rows, initialize_rows
 
 Fact = tuple[str, str, str]
 # Defaults, chosen by experiments/fold_in.py.
@@ -65,7 +65,7 @@ def fold_in(
             target.copy_(old[name])
     rows = torch.arange(count, len(graph.entities), device=model.entities.device)
     relations = len(graph.relations)
-    first_guess(model, triples, run.graph.train, rows, relations)
+    initialize_rows(model, triples, run.graph.train, rows, relations)
     fit_new_rows(
         model,
         triples,

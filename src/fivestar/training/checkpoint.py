@@ -1,8 +1,8 @@
-"""Everything that training needs to go on as if it had never stopped, in one file.
+"""Checkpoints: everything that training needs to resume, in one file.
 
-The file is written beside its name, synced and renamed, so that at every moment there is a whole
-one. The order of the data follows from the seed and the epoch, so epoch and step are all that is
-kept of it. Tensors are in safetensors; nothing is pickled.
+The file is written under another name, synced and renamed, so that there is a complete one at every
+moment. The order of the data follows from the seed and the epoch, so epoch and step are all that is
+saved of it. Tensors are in safetensors; nothing is pickled.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fivestar.runs.run import write_tensors
 
 # Copies of the weights besides those that are trained: the best so far, and their average.
 Part = Literal["best", "average"]
-Kept = dict[Part, dict[str, Tensor]]
+WeightCopies = dict[Part, dict[str, Tensor]]
 
 
 @dataclass
 class Progress:
-    """How far training is. The history holds one line an epoch."""
+    """The progress of training. The history holds one line per epoch."""
 
     epoch: int = 0  # epochs done
     seconds: float = 0.0
@@ -52,12 +52,12 @@ def save_checkpoint(
     path: Path,
     model: Model,
     optimizer: torch.optim.Optimizer,
-    kept: Kept,
+    copies: WeightCopies,
     progress: Progress,
 ) -> None:
-    """Replace the checkpoint; if that fails, the one before is still there."""
+    """Replace the checkpoint; if that fails, the previous one remains."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    for part, tables in kept.items():
+    for part, tables in copies.items():
         tensors |= {f"{part}.{name}": tensor for name, tensor in tables.items()}
     for number, table in enumerate(_tables(optimizer)):
         for name, value in optimizer.state[table].items():
@@ -66,7 +66,7 @@ def save_checkpoint(
 
 
 def read_progress(path: Path) -> Progress:
-    """Return how far training was, without loading any tensor."""
+    """Read the progress of a checkpoint without its tensors."""
     try:
         with safe_open(path, framework="pt") as file:
             return Progress(**json.loads(file.metadata()["progress"]))
@@ -76,8 +76,8 @@ def read_progress(path: Path) -> Progress:
 
 def load_checkpoint(
     path: Path, model: Model, optimizer: torch.optim.Optimizer
-) -> tuple[Progress, Kept]:
-    """Fill model and optimizer; how far training was, and the other weights it has kept."""
+) -> tuple[Progress, WeightCopies]:
+    """Load model and optimizer state; return the progress and the other copies of the weights."""
     try:
         with safe_open(path, framework="pt") as file:
             progress = Progress(**json.loads(file.metadata()["progress"]))
@@ -85,19 +85,19 @@ def load_checkpoint(
             # One tensor at a time: the file is as large as all that training holds.
             weights = model.state_dict()
             if set(names["model"]) != set(weights):
-                raise ValueError("other tables than this model has")  # noqa: TRY301
+                raise ValueError("the tables differ from those of this model")  # noqa: TRY301
             for name, table in weights.items():
                 _fill(table, file.get_tensor(f"model.{name}"))
             tables = _tables(optimizer)
             for name in names["optimizer"]:
                 number, key = name.split(".", 1)
                 table = tables[int(number)]
-                memory = file.get_tensor(f"optimizer.{name}")
-                # Only what belongs to each number of the table moves to its device.
-                place = table.device if memory.shape == table.shape else "cpu"
-                optimizer.state[table][key] = memory.to(place)
+                state = file.get_tensor(f"optimizer.{name}")
+                # Only state of the shape of the table moves to its device.
+                device = table.device if state.shape == table.shape else torch.device("cpu")
+                optimizer.state[table][key] = state.to(device)
             device = tables[0].device
-            kept: Kept = {
+            copies: WeightCopies = {
                 part: {
                     name: file.get_tensor(f"{part}.{name}").to(device)
                     for name in _names(file.keys(), f"{part}.")
@@ -114,29 +114,29 @@ def load_checkpoint(
         RuntimeError,
     ) as error:
         raise _damaged(path, error) from error
-    return progress, kept
+    return progress, copies
 
 
 def _damaged(path: Path, error: Exception) -> DamagedCheckpoint:
     return DamagedCheckpoint(
-        f"{path}: cannot be resumed from ({error}); train anew into another folder"
+        f"{path}: cannot be resumed from ({error}); train again into another folder"
     )
 
 
-def load_memory(path: Path) -> dict[int, dict[str, Tensor]]:
-    """What the update rule of a checkpoint has kept of each table, by the table's number."""
-    found: dict[int, dict[str, Tensor]] = {}
+def load_optimizer_state(path: Path) -> dict[int, dict[str, Tensor]]:
+    """Load the optimizer state of each parameter of a checkpoint, by its number."""
+    states: dict[int, dict[str, Tensor]] = {}
     try:
         with safe_open(path, framework="pt") as file:
             for name in _names(file.keys(), "optimizer."):
                 number, key = name.split(".", 1)
-                found.setdefault(int(number), {})[key] = file.get_tensor(f"optimizer.{name}")
+                states.setdefault(int(number), {})[key] = file.get_tensor(f"optimizer.{name}")
     except (OSError, SafetensorError, ValueError) as error:
         raise DamagedCheckpoint(
-            f"{path}: cannot be read ({error}); without that file training begins with a fresh "
-            "update rule"
+            f"{path}: cannot be read ({error}); without that file, training starts with a "
+            "new optimizer state"
         ) from error
-    return found
+    return states
 
 
 def _tables(optimizer: torch.optim.Optimizer) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Rows of entities that came later, fitted to their facts while everything else stays fixed."""
+"""Inductive fold-in: fit rows of new entities to their facts while all other weights stay fixed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fivestar.models.base import Model
 from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.gathered_rows import grad_of
-from fivestar.training.optimizers import bring_back
+from fivestar.training.optimizers import project_to_ball
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.step import CandidateStep, Loss
 
-# Queries of one step.
-_BATCH = 512
+# Queries per batch.
+_BATCH_SIZE = 512
 
 
 def fit_new_rows(  # noqa: PLR0913
@@ -33,55 +33,68 @@ def fit_new_rows(  # noqa: PLR0913
     lr: float,
     progress: Progress | None = None,
 ) -> None:
-    """Fit the rows `new` of the entity table to facts, as training would: softmax over all.
+    """Fit the rows of new entities with the softmax over all entities, by Adagrad.
 
-    Both questions of each fact count, and so do all questions of train, by samples: without these
-    nothing would say where the new are no answer. Adagrad; nothing but these rows changes.
+    Besides the queries of the new facts, batches of training queries are used: without these
+    nothing would lower the scores of new entities as answers.
+
+    Args:
+        model: the model, with rows for the new entities; no other row changes.
+        facts: facts about the new entities.
+        train: training facts of the model.
+        relations: number of relations of the graph, without reciprocals.
+        new: ids of the new entities.
+        training: settings of the run.
+        epochs: passes over the facts.
+        lr: learning rate.
+        progress: called with (epochs done, number of epochs).
     """
     queries, others = (
         GroupedQueries.of(triples, relations, reciprocals=training.reciprocals)
         for triples in (facts, train)
     )
     loss = Loss(REGULARIZERS[training.regularizer], training.reg_weight)
-    step = CandidateStep(model.eval(), loss, _BATCH)
+    step = CandidateStep(model.eval(), loss, _BATCH_SIZE)
     table = model.entities.detach()
-    kept = table.clone()
+    original = table.clone()
     squares = torch.zeros_like(table[new])
     for epoch in range(epochs):
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + epoch)
-        samples = others.batches(_BATCH, order, table.device)
-        for batch in queries.batches(_BATCH, order, table.device):
+        samples = others.batches(_BATCH_SIZE, order, table.device)
+        for batch in queries.batches(_BATCH_SIZE, order, table.device):
             step.gradients(batch)
-            slope = grad_of(model.entities)[new] * len(facts)
+            grad = grad_of(model.entities)[new] * len(facts)
             if (sample := next(samples, None)) is not None:
                 step.gradients(sample)
-                slope += grad_of(model.entities)[new] * len(train)
-            squares += slope.square()
-            table[new] -= lr * slope / (squares.sqrt() + 1e-10)
-            bring_back(model)
+                grad += grad_of(model.entities)[new] * len(train)
+            squares += grad.square()
+            table[new] -= lr * grad / (squares.sqrt() + 1e-10)
+            project_to_ball(model)
         if progress is not None:
             progress(epoch + 1, epochs)
     is_old = torch.ones(len(table), dtype=torch.bool, device=table.device)
     is_old[new] = False
-    table[is_old] = kept[is_old]
+    table[is_old] = original[is_old]
 
 
 @torch.no_grad()
-def first_guess(model: Model, facts: Triples, train: Triples, new: Tensor, relations: int) -> None:
-    """Begin where entities are that share facts with the new ones, or a slot of a relation.
+def initialize_rows(
+    model: Model, facts: Triples, train: Triples, new: Tensor, relations: int
+) -> None:
+    """Initialize new rows to the mean row of similar entities.
 
-    A fact (new, r, t) says: like the other heads of (r, t), or else like the heads of r.
+    By a fact (new, r, t) those are the other heads of (r, t), or else all heads of r.
     """
-    table, all_ways = model.entities, with_reciprocals(train, relations)
-    told = with_reciprocals(facts, relations)
+    table, known = model.entities, with_reciprocals(train, relations)
+    new_facts = with_reciprocals(facts, relations)
     for row in new.tolist():
-        mine = told.heads == row
-        alike = []
-        for relation, tail in zip(told.relations[mine], told.tails[mine], strict=True):
-            here = all_ways.relations == relation
-            same = here & (all_ways.tails == tail)
-            alike.append(all_ways.heads[same if same.any() else here])
-        found = np.concatenate(alike) if alike else np.zeros(0, np.int32)
+        own = new_facts.heads == row
+        similar = []
+        for relation, tail in zip(new_facts.relations[own], new_facts.tails[own], strict=True):
+            here = known.relations == relation
+            same = here & (known.tails == tail)
+            similar.append(known.heads[same if same.any() else here])
+        found = np.concatenate(similar) if similar else np.zeros(0, np.int32)
         if len(found):
             table[row] = table[torch.as_tensor(found.astype(np.int64))].mean(dim=0)
         else:

@@ -25,8 +25,8 @@ from fivestar.runs.run import (
 )
 from fivestar.runs.settings import Settings
 from fivestar.training.checkpoint import (
-    Kept,
     Progress,
+    WeightCopies,
     load_checkpoint,
     read_progress,
     save_checkpoint,
@@ -38,7 +38,7 @@ from fivestar.training.negative_sampling import (
     bernoulli_weights,
 )
 from fivestar.training.objectives import OBJECTIVES
-from fivestar.training.optimizers import Average, Updates
+from fivestar.training.optimizers import Optimizer, WeightAverage
 from fivestar.training.queries import Batch, GroupedQueries
 from fivestar.training.relation_loss import RelationLoss
 from fivestar.training.resources import (
@@ -50,7 +50,7 @@ from fivestar.training.resources import (
 )
 from fivestar.training.step import CandidateStep, Loss, Step
 from fivestar.training.validation import Validation
-from fivestar.training.warm_start import inherit
+from fivestar.training.warm_start import copy_weights
 
 # The weights that a warm start begins with, kept until its refit has begun with them, too.
 ORIGIN = "origin.safetensors"
@@ -61,7 +61,7 @@ StepCallback = Callable[[float], None]
 
 
 class Trainer:
-    """One run of training; `folder`, if given, holds its checkpoint and snapshots."""
+    """Trains one model; `folder`, if given, holds its checkpoint and snapshots."""
 
     def __init__(
         self, graph: KnowledgeGraph, settings: Settings, folder: Path | None = None
@@ -83,12 +83,12 @@ class Trainer:
         self._saved_at = time.perf_counter()
 
     def _set_up(self, facts: Triples) -> None:
-        """Make a fresh model, its optimizer and its queries, to train on these facts."""
+        """Build a new model, its optimizer and the queries of these facts."""
         graph, training = self.graph, self.training
         self.facts = facts
         self.model = build_model(graph, self.settings).to(self.device)
         self.model.reset_parameters(torch.Generator(self.device).manual_seed(training.seed))
-        self.updates = Updates(self.model, training)
+        self.optimizer = Optimizer(self.model, training)
         self.budget = make_budget(self.model, 2 * len(graph.facts), training)
         self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
         self.queries = GroupedQueries.of(
@@ -97,76 +97,76 @@ class Trainer:
             reciprocals=training.reciprocals,
             grouping=training.grouping,
         )
-        self.steps = self.queries.num_batches(training.batch_size)  # an epoch
+        self.steps = self.queries.num_batches(training.batch_size)  # per epoch
         self.best: dict[str, Tensor] = {}
-        self.average = Average(training.average)
+        self.average = WeightAverage(training.average)
 
     def resume(self) -> None:
-        """Go on where the checkpoint was written."""
+        """Resume from the checkpoint."""
         if self.folder is None:
             raise SettingsError("there is no checkpoint to resume from")
         path = self.folder / CHECKPOINT
         if read_progress(path).before_refit:
             self._set_up(self._all_facts())
-        self.progress, kept = load_checkpoint(path, self.model, self.updates.optimizer)
-        self.best, self.average.tables = kept["best"], kept["average"]
+        self.progress, copies = load_checkpoint(path, self.model, self.optimizer.torch_optimizer)
+        self.best, self.average.tables = copies["best"], copies["average"]
 
     def begin_from(self, run: Path) -> None:
-        """Begin with what a run has learned."""
+        """Start from the weights of another run."""
         self.source = run
-        self.progress.origin = inherit(
-            self.model, self.updates.optimizer, self.graph, self.settings, run
+        self.progress.origin = copy_weights(
+            self.model, self.optimizer.torch_optimizer, self.graph, self.settings, run
         )
 
     def begin_refit(self, metrics: dict[str, Any]) -> None:
-        """Begin anew on train and valid, to train for as many epochs as were best before.
+        """Start a refit on train and valid, for the best number of epochs of the training before.
 
-        With its first checkpoint the refit takes the place of the training before it.
+        The first checkpoint of the refit replaces the last one of the training before.
         """
         before = self.progress
         self.progress = Progress(
             history=before.history, seconds=before.seconds, before_refit=metrics
         )
-        # There may be memory for one of each only.
-        del self.model, self.updates, self.similarity, self.queries, self.best, self.average
+        # There may not be memory for two of each.
+        del self.model, self.optimizer, self.similarity, self.queries, self.best, self.average
         self._set_up(self._all_facts())
         if self.folder is not None and (self.folder / ORIGIN).exists():
-            load_checkpoint(self.folder / ORIGIN, self.model, self.updates.optimizer)
+            load_checkpoint(self.folder / ORIGIN, self.model, self.optimizer.torch_optimizer)
         elif self.source is not None:
             self.begin_from(self.source)
-        self.keep_checkpoint()
+        self.save_checkpoint()
 
     @property
     def last_epoch(self) -> int:
-        """The epoch at which training ends at the latest."""
+        """Return the epoch at which training ends at the latest."""
         return int(self.progress.before_refit.get("best_epoch", self.training.epochs))
 
     def _all_facts(self) -> Triples:
         return (self.graph.train + self.graph.valid).distinct()
 
     def stop_after(self, seconds: float) -> None:
-        """End after this many more seconds of training, whatever the settings say."""
+        """Stop after this many more seconds of training, in place of the limit of the settings."""
         minutes = (self.progress.seconds + seconds) / 60
         self.training = self.training.model_copy(update={"max_minutes": minutes})
 
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
-        """Train to the end; the model with the best validation MRR, or the last one."""
+        """Train to the end; return the model with the best validation MRR, else the last one."""
         training = self.training
-        step = self._step()
+        step = self._make_step()
         if self.progress.epoch == self.progress.step == 0:
-            self._keep_snapshot()
+            self._save_snapshot()
         while not self._finished():
             try:
                 line = self._epoch(step, on_step)
             except Paused:
-                self.keep_checkpoint()
+                self.save_checkpoint()
                 raise
             self.progress.history.append(line)
-            self._keep_snapshot()
+            self._save_snapshot()
             if self.folder is not None:
                 save_history(self.progress.history, self.folder)
             if self._finished() or self.progress.epoch % training.checkpoint_every == 0:
-                self.keep_checkpoint()
+                self.save_checkpoint()
             if on_epoch is not None:
                 on_epoch(line)
         if self.best:
@@ -175,7 +175,7 @@ class Trainer:
             self.model.load_state_dict(self.average.tables)
         return self.model
 
-    def _step(self) -> Step:
+    def _make_step(self) -> Step:
         training, regularizer = self.training, REGULARIZERS[self.training.regularizer]
         match training.objective:
             case "softmax" | "bce" as name:
@@ -226,14 +226,14 @@ class Trainer:
         )
 
     def _epoch(self, step: Step, on_step: StepCallback | None) -> dict[str, Any]:
-        """One pass over all queries (or its rest), with a validation if it is due."""
+        """Train for (the rest of) one epoch, validate if due, and return its line of history."""
         training, progress = self.training, self.progress
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + progress.epoch)
         batches = self.queries.batches(training.batch_size, order, self.device, progress.step)
         began = time.perf_counter()
         self.model.train()
         for batch in batches:
-            self._take(step, batch)
+            self._take_step(step, batch)
             now = time.perf_counter()
             progress.epoch_seconds += now - began
             progress.seconds += now - began
@@ -243,7 +243,7 @@ class Trainer:
             if self._out_of_time():
                 break
             if now - self._saved_at >= 60 * training.checkpoint_minutes:
-                self.keep_checkpoint()
+                self.save_checkpoint()
         self.model.eval()
         progress.epoch += 1
         if training.average:
@@ -267,74 +267,74 @@ class Trainer:
         line["seconds"] = progress.seconds
         return line
 
-    def _take(self, step: Step, batch: Batch) -> None:
-        """One step."""
+    def _take_step(self, step: Step, batch: Batch) -> None:
+        """Take one step."""
         progress = self.progress
-        with products_in(self.training.precision), self._own_randomness():
+        with products_in(self.training.precision), self._seeded():
             loss = step.gradients(batch).item()
         if loss - loss != 0:  # inf or NaN
-            place = f"epoch {progress.epoch + 1}, step {progress.step + 1}"
+            where = f"epoch {progress.epoch + 1}, step {progress.step + 1}"
             raise Diverged(
-                f"the loss is {loss} in {place} ({len(batch.answers)} triples, the first from "
+                f"the loss is {loss} in {where} ({len(batch.answers)} triples, the first from "
                 f"{self.graph.entities.name_of(int(batch.entities[0]))!r}); train again with a "
-                "smaller lr or a larger reg"
+                "smaller lr or a larger reg-weight"
                 + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
             )
         time_now = progress.epoch + (progress.step + 0.5) / self.steps
-        self.updates.apply(time_now, step.touched)
+        self.optimizer.step(time_now, step.touched)
         progress.step += 1
         progress.triples += len(batch.answers)
         progress.loss += loss * len(batch.answers)
 
     @contextmanager
-    def _own_randomness(self) -> Iterator[None]:
-        """What is random follows from seed, epoch and step, so no state of it is saved."""
+    def _seeded(self) -> Iterator[None]:
+        """Seed the random numbers of a step by seed, epoch and step, so that no state is saved."""
         training = self.training
-        drawn = (
+        samples = (
             training.num_candidates
             or training.relation_loss_weight
             or training.objective not in OBJECTIVES
         )
-        if not drawn and not self.model.is_stochastic:
+        if not samples and not self.model.is_stochastic:
             yield
             return
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            place = self.progress.epoch * self.steps + self.progress.step
-            torch.manual_seed(self.training.seed * 1_000_003 + place)
+            step = self.progress.epoch * self.steps + self.progress.step
+            torch.manual_seed(self.training.seed * 1_000_003 + step)
             yield
 
-    def keep_checkpoint(self, name: str = CHECKPOINT) -> None:
-        """Write where training can go on, if there is a folder."""
+    def save_checkpoint(self, name: str = CHECKPOINT) -> None:
+        """Write a checkpoint, if there is a folder."""
         self._saved_at = time.perf_counter()
         if self.folder is not None:
             path = self.folder / name
-            kept: Kept = {"best": self.best, "average": self.average.tables}
-            save_checkpoint(path, self.model, self.updates.optimizer, kept, self.progress)
+            copies: WeightCopies = {"best": self.best, "average": self.average.tables}
+            save_checkpoint(path, self.model, self.optimizer.torch_optimizer, copies, self.progress)
 
-    def _keep_snapshot(self) -> None:
-        """Save the weights of the first training, if this epoch is one of those to keep."""
+    def _save_snapshot(self) -> None:
+        """Save the weights of the first training if there is to be a snapshot of this epoch."""
         due = self.progress.epoch in self.training.snapshot_epochs
         if self.folder is not None and due and not self.progress.before_refit:
             save_snapshot(self.model, self.folder, self.progress.epoch)
 
     def _validate(self) -> dict[str, float]:
-        """The validation MRR; the best weights are kept."""
+        """Validate; keep the weights if they are the best so far."""
         progress = self.progress
         if not self.validation or progress.before_refit:
             return {}
         progress.waited += 1
-        with self.average.in_place_of(self.model):
-            found = self.validation.rank(self.model)
-            if found["mrr"] > progress.best_mrr:
-                progress.best_mrr, progress.best_epoch = found["mrr"], progress.epoch
-                progress.best_metrics = found
+        with self.average.swapped_into(self.model):
+            metrics = self.validation.rank(self.model)
+            if metrics["mrr"] > progress.best_mrr:
+                progress.best_mrr, progress.best_epoch = metrics["mrr"], progress.epoch
+                progress.best_metrics = metrics
                 progress.waited = 0
                 for name, table in self.model.state_dict().items():
                     if name not in self.best:
                         self.best[name] = torch.empty_like(table)
                     self.best[name].copy_(table)
-        return {"valid_mrr": found["mrr"], "valid_hits@10": found["hits@10"]}
+        return {"valid_mrr": metrics["mrr"], "valid_hits@10": metrics["hits@10"]}
 
 
 def _device(name: str) -> torch.device:

@@ -16,22 +16,24 @@ from fivestar.runs.settings import TrainingSettings
 from fivestar.training.gathered_rows import grad_of
 
 
-class Updates:
-    """The optimiser of a run. The learning rate follows from the time alone, so none is saved."""
+class Optimizer:
+    """The optimizer of a run. Its learning rate depends on the epoch alone, so it is not saved."""
 
     def __init__(self, model: Model, training: TrainingSettings) -> None:
         self.model = model
         self.tables = list(model.parameters())
         self.training = training
-        self.optimizer = _optimizer(model, training)
+        self.torch_optimizer = _optimizer(model, training)
 
-    def apply(self, epochs_done: float, touched: Tensor | None = None) -> None:
-        """One update by the gradients in the tables.
+    def step(self, epochs_done: float, touched: Tensor | None = None) -> None:
+        """Update the weights by the gradients of the tables.
 
-        `touched` are the entities whose gradients are not 0, if that is known. Adagrad leaves all
-        others as they are, so only these rows are moved: the same result without a pass over all.
+        Args:
+            epochs_done: epochs before this step, with a fraction; sets the learning rate.
+            touched: the entities whose gradients are not 0, if known. Adagrad leaves all other rows
+                unchanged, so only these are updated: the same result without a pass over all.
         """
-        for group in self.optimizer.param_groups:
+        for group in self.torch_optimizer.param_groups:
             group["lr"] = learning_rate(self.training, epochs_done)
         if self.training.clip:
             torch.nn.utils.clip_grad_norm_(self.tables, self.training.clip)
@@ -39,13 +41,13 @@ class Updates:
             if touched is not None and self.training.optimizer == "adagrad":
                 self._adagrad(touched)
             else:
-                self.optimizer.step()
+                self.torch_optimizer.step()
         if self.training.optimizer != "riemannian-sgd":
-            bring_back(self.model)
+            project_to_ball(self.model)
 
     @contextmanager
     def _slower_off_diagonal(self) -> Iterator[None]:
-        """Shorten the step of the columns that learn at a rate of their own."""
+        """Scale the step of the columns that have a learning rate of their own."""
         columns = self.model.off_diagonal(self.model.relations.detach())
         if columns is None or self.model.off_diagonal_lr == 1:
             yield
@@ -57,20 +59,20 @@ class Updates:
     @torch.no_grad()
     def _adagrad(self, touched: Tensor) -> None:
         table = self.model.entities
-        gradient, table.grad = grad_of(table), None
-        self.optimizer.step()  # all other tables
-        table.grad = gradient
-        state, group = self.optimizer.state[table], self.optimizer.param_groups[0]
-        slope = gradient.index_select(0, touched)
-        state["sum"].index_add_(0, touched, slope.square())
-        size = state["sum"].index_select(0, touched).sqrt_()
-        step = slope.div_(size.add_(group["eps"]))
+        table_grad, table.grad = grad_of(table), None
+        self.torch_optimizer.step()  # all other tables
+        table.grad = table_grad
+        state, group = self.torch_optimizer.state[table], self.torch_optimizer.param_groups[0]
+        grad = table_grad.index_select(0, touched)
+        state["sum"].index_add_(0, touched, grad.square())
+        std = state["sum"].index_select(0, touched).sqrt_()
+        step = grad.div_(std.add_(group["eps"]))
         table.index_add_(0, touched, step, alpha=-group["lr"])
         state["step"] += 1
 
 
 def learning_rate(training: TrainingSettings, epochs_done: float) -> float:
-    """The rate after so many epochs, a fraction included: a ramp up, then a ramp down if asked for.
+    """Return the learning rate after `epochs_done`: linear warmup, then constant or linear decay.
 
     >>> settings = TrainingSettings(lr=0.2, epochs=10, warmup=2, decay="linear")
     >>> [learning_rate(settings, epoch) for epoch in (1, 2, 6, 10)]
@@ -94,14 +96,12 @@ def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimize
             return torch.optim.SGD(tables, lr=training.lr, fused=True)
         case "riemannian-sgd":
             if not model.manifold_parameters(model.entities, model.relations):
-                raise SettingsError(
-                    "riemannian-sgd moves points of a ball, and this model has none; use sgd"
-                )
+                raise SettingsError("riemannian-sgd needs parameters on a Poincaré ball: use sgd")
             return RiemannianSGD(model, training.lr)
 
 
 class RiemannianSGD(torch.optim.Optimizer):
-    """Steps along geodesics for what lies on a ball, along straight lines for the rest.
+    """Riemannian SGD: steps along geodesics for points of a ball, SGD for other parameters.
 
     The gradient of a point x is scaled by ((1 − ‖x‖²)/2)², the inverse of the metric, and followed
     by the exponential map (Bonnabel 2013; Balažević et al. 2019).
@@ -113,37 +113,37 @@ class RiemannianSGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """One update of all tables."""
+        """Update all tables."""
         lr = self.param_groups[0]["lr"]
         model = self.model
         tables = (model.entities, model.relations)
-        gradients = [grad_of(table) for table in tables]
-        balls = model.manifold_parameters(model.entities, model.relations)
-        slopes = model.manifold_parameters(*gradients)
-        reached = [_walked(point, slope, lr) for point, slope in zip(balls, slopes, strict=True)]
-        for table, gradient in zip(tables, gradients, strict=True):
-            table.sub_(gradient, alpha=lr)
-        for point, place in zip(balls, reached, strict=True):
-            point.copy_(place)
+        grads = [grad_of(table) for table in tables]
+        points = model.manifold_parameters(model.entities, model.relations)
+        point_grads = model.manifold_parameters(*grads)
+        updated = [_geodesic_step(x, grad, lr) for x, grad in zip(points, point_grads, strict=True)]
+        for table, grad in zip(tables, grads, strict=True):
+            table.sub_(grad, alpha=lr)
+        for point, new_point in zip(points, updated, strict=True):
+            point.copy_(new_point)
 
 
-def _walked(point: Tensor, slope: Tensor, lr: float) -> Tensor:
+def _geodesic_step(point: Tensor, grad: Tensor, lr: float) -> Tensor:
     metric = (1 - point.square().sum(dim=1, keepdim=True)).square() / 4
-    return expmap(point, slope * metric * -lr)
+    return expmap(point, grad * metric * -lr)
 
 
 @torch.no_grad()
-def bring_back(model: Model) -> None:
-    """Points that an update in straight lines has moved out of a ball come back inside."""
+def project_to_ball(model: Model) -> None:
+    """Project points that an Euclidean update has moved out of their ball back inside."""
     for point in model.manifold_parameters(model.entities, model.relations):
         point.copy_(project(point))
 
 
-class Average:
-    """An exponential mean over about `span` epochs; at first a plain mean of all so far.
+class WeightAverage:
+    """An exponential moving average of the weights over about `span` epochs.
 
-    One copy of the weights is enough for it, and it is there at any epoch, so validation can choose
-    among averages as it does among weights.
+    At first a plain mean of all epochs so far. It needs one copy of the weights and is defined at
+    any epoch, so validation can choose among averages as it does among weights.
     """
 
     def __init__(self, span: int) -> None:
@@ -152,7 +152,7 @@ class Average:
 
     @torch.no_grad()
     def add(self, model: nn.Module, epoch: int) -> None:
-        """Count in the weights at the end of this epoch, the first of which is 1."""
+        """Add the weights at the end of an epoch, counted from 1."""
         for name, table in model.state_dict().items():
             if name not in self.tables:
                 self.tables[name] = table.clone()
@@ -162,8 +162,8 @@ class Average:
                 self.tables[name].copy_(table)
 
     @contextmanager
-    def in_place_of(self, model: nn.Module) -> Iterator[None]:
-        """The model has the mean weights in the meantime, if there are any yet."""
+    def swapped_into(self, model: nn.Module) -> Iterator[None]:
+        """Give the model the averaged weights within the context, if there are any yet."""
         now = model.state_dict()
         own = {name: now[name].clone() for name in self.tables}
         model.load_state_dict(self.tables, strict=False)

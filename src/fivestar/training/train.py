@@ -56,8 +56,8 @@ def train(
         begin_run(graph, settings, folder)
         if source is not None:
             if settings.training.refit:
-                trainer.keep_checkpoint(ORIGIN)
-            trainer.keep_checkpoint()  # a resumed run must not begin from nothing
+                trainer.save_checkpoint(ORIGIN)
+            trainer.save_checkpoint()  # a resumed run must not start from scratch
     return finish(trainer, on_epoch, on_step, on_stage)
 
 

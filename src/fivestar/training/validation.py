@@ -53,7 +53,7 @@ class Validation:
             self._known = KnownAnswers.of(facts)
         progress = self._progress("validation")
         ranked = evaluate(model, self.graph, self.triples, self._known, self.score_bytes, progress)
-        return ranked.figures()
+        return ranked.metrics()
 
     def calibrate(self, model: Model) -> dict[str, Any]:
         """Return the calibration of a model's probabilities, as JSON."""

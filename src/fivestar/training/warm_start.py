@@ -1,8 +1,8 @@
-"""Training that begins with what another run has learned, on the same graph or on a changed one.
+"""Warm start: train from the weights of another run, on the same graph or on a changed one.
 
-Entities and relations are matched by name. What is new begins as in any training; the update rule's
-memory of what is kept (Adagrad's sums, Adam's means) is kept as well, or its first steps would undo
-what was learned.
+Entities and relations are matched by name. New rows are initialized as in any training. The
+optimizer state of the other rows (Adagrad's sums, Adam's means) is copied as well, or the first
+steps would undo what was learned.
 """
 
 from __future__ import annotations
@@ -20,44 +20,58 @@ from fivestar.graph.vocabulary import Vocabulary
 from fivestar.models.base import Model
 from fivestar.runs.run import CHECKPOINT, Run, load_run
 from fivestar.runs.settings import Settings
-from fivestar.training.checkpoint import load_memory
+from fivestar.training.checkpoint import load_optimizer_state
 
-# Names of what has vanished that are told.
-_TOLD = 5
+# Number of vanished names that are reported.
+_MAX_NAMES = 5
 
 
 @torch.no_grad()
-def inherit(
+def copy_weights(
     model: Model,
     optimizer: torch.optim.Optimizer,
     graph: KnowledgeGraph,
     settings: Settings,
     folder: Path,
 ) -> dict[str, Any]:
-    """Fill a model that is about to be trained from a run; what was kept, new and vanished."""
+    """Copy the weights and optimizer state of a run into a new model.
+
+    Args:
+        model: the model to train.
+        optimizer: its optimizer.
+        graph: its graph.
+        settings: its settings.
+        folder: the run to start from.
+
+    Returns:
+        The number of entities and relations that are kept, new and vanished, for the metrics.
+
+    Raises:
+        SettingsError: if the run has another model or other model settings.
+    """
     source = load_run(folder)
     _check(settings, source.settings, folder)
     rows = _rows(graph, source, reciprocals=settings.training.reciprocals)
     kept = source.model.state_dict()
     for name, table in model.state_dict().items():
-        _carry(kept[name].to(table), table, rows.get(name))
+        _copy_rows(kept[name].to(table), table, rows.get(name))
     same_rule = settings.training.optimizer == source.settings.training.optimizer
-    remembers = same_rule and (folder / CHECKPOINT).is_file()
-    if remembers:
-        memory = load_memory(folder / CHECKPOINT)
+    has_state = same_rule and (folder / CHECKPOINT).is_file()
+    if has_state:
+        states = load_optimizer_state(folder / CHECKPOINT)
         for number, (name, table) in enumerate(model.named_parameters()):
-            for key, old in memory.get(number, {}).items():
+            for key, old in states.get(number, {}).items():
                 state = optimizer.state[table]
-                if old.ndim == 0:  # how many steps there were
+                if old.ndim == 0:  # number of steps
                     state[key] = old
                     continue
                 state[key] = state.get(key, torch.zeros_like(table))
-                _carry(old.to(table), state[key], rows.get(name))
+                _copy_rows(old.to(table), state[key], rows.get(name))
     return {
         "graph": source.graph.name,
-        "optimizer_memory": remembers,
-        "entities": _told(graph.entities, source.graph.entities),
-        "relations": _told(graph.relations, source.graph.relations),
+        "optimizer_memory": has_state,
+        "entities": _count_names(graph.entities, source.graph.entities),
+        "relations": _count_names(graph.relations, source.graph.relations),
     }
 
 
@@ -65,18 +79,18 @@ def _check(settings: Settings, before: Settings, folder: Path) -> None:
     wanted, had = settings.model.model_dump(), before.model.model_dump()
     wanted["reciprocals"] = settings.training.reciprocals
     had["reciprocals"] = before.training.reciprocals
-    # Where training would have begun is of no interest any more.
+    # The initialization has no effect in a warm start.
     other = [key for key in wanted if wanted[key] != had[key] and key != "init"]
     if other:
         key = other[0]
         raise SettingsError(
-            f"{key} is {wanted[key]!r}, but {had[key]!r} in {folder}, which training is to begin "
-            "from; leave it out, or convert that run first (fivestar convert)"
+            f"{key} is {wanted[key]!r}, but {had[key]!r} in {folder}, which training is to start "
+            "from; omit it, or convert that run first (fivestar convert)"
         )
 
 
 def _rows(graph: KnowledgeGraph, source: Run, *, reciprocals: bool) -> dict[str, Tensor]:
-    """For each row of the two tables, the row in the source or −1."""
+    """Return for each row of the two tables its row in the source, or −1."""
     entity = graph.entities.ids_in(source.graph.entities)
     relation = graph.relations.ids_in(source.graph.relations)
     if reciprocals:
@@ -88,8 +102,8 @@ def _rows(graph: KnowledgeGraph, source: Run, *, reciprocals: bool) -> dict[str,
     }
 
 
-def _carry(old: Tensor, new: Tensor, rows: Tensor | None) -> None:
-    """Copy rows that have a number, or all of a tensor that has nothing to do with names."""
+def _copy_rows(old: Tensor, new: Tensor, rows: Tensor | None) -> None:
+    """Copy the rows that the source has, or all of a tensor without rows per name."""
     if rows is None:
         new.copy_(old)
         return
@@ -98,12 +112,12 @@ def _carry(old: Tensor, new: Tensor, rows: Tensor | None) -> None:
     new[known] = old[rows[known]]
 
 
-def _told(now: Vocabulary, before: Vocabulary) -> dict[str, Any]:
+def _count_names(now: Vocabulary, before: Vocabulary) -> dict[str, Any]:
     kept = int((now.ids_in(before) >= 0).sum())
     gone = np.flatnonzero(before.ids_in(now) < 0)
     return {
         "kept": kept,
         "new": len(now) - kept,
         "vanished": len(gone),
-        "some_vanished": before.names_of(gone[:_TOLD]),
+        "some_vanished": before.names_of(gone[:_MAX_NAMES]),
     }

@@ -1,7 +1,7 @@
 """The phases of a training within a time budget: measure, search, train to the end, save.
 
-Each phase writes what it has decided into the state, so that an interrupted run continues where it
-was; the search and the final trainings continue from their own journal and checkpoints.
+Each phase writes its decisions into the state, so that an interrupted run continues where it
+stopped; the search and the final trainings continue from their own journal and checkpoints.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from fivestar.training.search.study import Search
 from fivestar.training.search.trials import Plan, Tried, trial_folder
 from fivestar.training.train import finish
 
-_MOST_TRIALS = 36
-_MOST_FINALISTS = 4
-# Shares of the time: to measure the speed in, and to keep free at the end.
+_MAX_TRIALS = 36
+_MAX_FINALISTS = 4
+# Shares of the time: for measuring the speed, and to keep free at the end.
 _MEASURING, _RESERVE = 0.02, 0.01
-# By which factor other settings must be better than the default in the search, if there is no time
+# Factor by which other settings must be better than the default in the search if there is no time
 # to compare them at the end.
-_CLEARLY = 1.01
+_CLEARLY_BETTER = 1.01
 
 
 def default_trainer(graph: KnowledgeGraph, request: Request, number: int) -> tuple[Trainer, float]:
-    """Return a trainer of the default arm of a model, and the seconds that it takes to make one.
+    """Return a trainer with the default settings of a model, and the seconds it took to build it.
 
     Its settings have every default filled in.
     """
-    # The first optimizer of a process loads a large part of torch; that is no part of a startup.
+    # The first optimizer of a process imports a large part of torch; that is not startup time.
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     began = time.monotonic()
     model = {**request.values.get("model", {}), "name": request.models[number]}
@@ -92,7 +92,7 @@ class Phases:
         watcher.clock(clock)
 
     def complete(self, first: tuple[Trainer, float] | None) -> Run:
-        """Go through all phases; `first` is a trainer of the first model, and its startup time."""
+        """Run all phases; `first` is a trainer of the first model, and its startup time."""
         if not self.state.schedules:
             self._measure(first)
         del first
@@ -109,7 +109,7 @@ class Phases:
         return self._finish(held)
 
     def _measure(self, first: tuple[Trainer, float] | None) -> None:
-        """Find out what fits into the time."""
+        """Measure the speed of each model and schedule the time."""
         models = len(self.request.models)
         speeds = []
         for number in range(models):
@@ -124,11 +124,11 @@ class Phases:
             plan = schedule(settings, self.request.fixed, speed, left)
             until += plan.search_seconds / models  # the models share the time for the search
             self.state.schedules.append(plan.model_copy(update={"until": until}))
-            self.watcher.message(plan.explained())
+            self.watcher.message(plan.describe())
         self.state.save(self.folder)
 
     def _search(self, plan: Schedule) -> None:
-        """Try settings of one model, unless that is done."""
+        """Search settings of one model, unless that is complete."""
         if not plan.rungs:
             return
         space = self._space(plan)
@@ -138,7 +138,7 @@ class Phases:
                 self.graph,
                 plan.settings,
                 space,
-                trials=max(1, _MOST_TRIALS // len(self.request.models)),
+                trials=max(1, _MAX_TRIALS // len(self.request.models)),
                 pruner="halving",
                 minutes=max(minutes, 1e-9),
                 starts=tuple(starting_points(plan.settings, space)),
@@ -156,14 +156,14 @@ class Phases:
         return space_around(plan.settings, self.request.fixed, entities, self.request.dims)
 
     def _finalists(self) -> list[Finalist]:
-        """Return what to train to the end, in this order: the best, the default, the next best."""
+        """Return the trainings to run to the end, in order: best, default, next best."""
         found = [
             self._finalist(plan, tried)
             for plan, search in self.searches
             for tried in search.tried()
             if tried.rungs and tried.state != "failed"
         ]
-        # Of those that went furthest, the best first.
+        # Those that reached the highest rung, best first.
         found.sort(key=lambda finalist: finalist.judged, reverse=True)
         default = next(
             (finalist for finalist in found if finalist.is_default),
@@ -171,14 +171,14 @@ class Phases:
         )
         found = [finalist for finalist in found if finalist is not default and self._fits(finalist)]
         # Without time for both, better by chance is not enough.
-        needed = 1.0 if found and self._fits(found[0], default) else _CLEARLY
+        needed = 1.0 if found and self._fits(found[0], default) else _CLEARLY_BETTER
         rung, mrr = default.judged
         better = [finalist for finalist in found[:1] if finalist.judged > (rung, needed * mrr)]
         others = [finalist for finalist in found if finalist not in better]
-        return [*better, default, *others][:_MOST_FINALISTS]
+        return [*better, default, *others][:_MAX_FINALISTS]
 
     def _finalist(self, plan: Schedule, tried: Tried | None) -> Finalist:
-        """Return the training to the end of a trial, or of the default settings untried."""
+        """Return the final training of a trial, or of the default settings without a trial."""
         default = default_point(plan.settings, self._space(plan))
         point = default if tried is None else tried.point
         finalist = Finalist(
@@ -199,7 +199,7 @@ class Phases:
         return finalist
 
     def _seconds(self, finalist: Finalist) -> float:
-        """Return how long it takes to train a finalist to the end, from its checkpoint."""
+        """Return the seconds to train a finalist to the end, from its checkpoint."""
         done = finalist.judged_at if self._checkpoint(finalist).exists() else 0
         left = finalist.settings.training.epochs - done
         return finalist.speed.training(finalist.settings, left)
@@ -228,7 +228,7 @@ class Phases:
         return self.work / trial_folder(finalist.settings, finalist.trial) / CHECKPOINT
 
     def _trainer(self, finalist: Finalist) -> Trainer:
-        """Return the trainer of a finalist, as far as it has come."""
+        """Return the trainer of a finalist, resumed from its checkpoint."""
         checkpoint = self._checkpoint(finalist)
         checkpoint.parent.mkdir(exist_ok=True)
         trainer = Trainer(self.graph, finalist.settings, checkpoint.parent)
@@ -241,7 +241,7 @@ class Phases:
         finalist = self.state.finalists[number]
         callbacks = self.watcher.final(finalist)
         trainer = self._trainer(finalist)
-        # Without time, what is there is taken; if nothing is, one step is.
+        # Without time, use the best weights so far; if there are none, take one step.
         seconds = max(self._time_for(finalist), 0.0 if trainer.best else 1e-3)
         trainer.stop_after(seconds)
         try:
@@ -278,7 +278,7 @@ class Phases:
             self._save_trials()
             settings = trainer.settings.as_toml().encode()
             write_atomic(self.folder / "settings.toml", settings)
-            trainer.keep_checkpoint()
+            trainer.save_checkpoint()
         return finish(trainer, more=lambda: {"budget": self._metrics(finalists[best])})
 
     def _metrics(self, chosen: Finalist) -> dict[str, Any]:

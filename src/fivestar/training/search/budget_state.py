@@ -29,11 +29,11 @@ from fivestar.training.loop import Callback, StepCallback
 from fivestar.training.search.schedule import Schedule, Speed
 from fivestar.training.search.trials import Tried, Watcher
 
-_TICK = 1.0  # seconds between two notes of the time
+_TICK = 1.0  # seconds between two writes of the time
 
 
 class Request(BaseModel):
-    """What the user has asked for; `values` are the settings that are not searched."""
+    """The request of the user; `values` are the settings that are not searched."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,7 +44,7 @@ class Request(BaseModel):
 
     @property
     def fixed(self) -> frozenset[str]:
-        """The settings that are not searched, as `training.lr`."""
+        """Return the settings that are not searched, as in `training.lr`."""
         return frozenset(
             f"{section}.{str(key).replace('-', '_')}"
             for section in ("model", "training")
@@ -53,15 +53,15 @@ class Request(BaseModel):
 
 
 class Finalist(BaseModel):
-    """A training to the end, of a trial (or of the default settings, if there was no search)."""
+    """A training to the end of a trial, or of the default settings if there was no search."""
 
     trial: int
     is_default: bool
     point: dict[str, Any]
     settings: Settings
     speed: Speed
-    # By the search: how many rungs are missing to the last one (as a negative number), the MRR at
-    # the rung that was reached, and its epochs.
+    # From the search: minus the number of rungs missing to the last one and the MRR at the rung
+    # that was reached, and its epochs.
     judged: tuple[int, float] = (-9, 0.0)
     judged_at: int = 0
     state: Literal["waiting", "complete", "failed"] = "waiting"
@@ -72,7 +72,7 @@ class Finalist(BaseModel):
 
 
 class State(BaseModel):
-    """How far the run is: no schedules before the speed is known, no finalists while searching."""
+    """The progress of a run: schedules once the speed is measured, finalists after the search."""
 
     request: Request
     schedules: list[Schedule] = []
@@ -85,7 +85,7 @@ class State(BaseModel):
 
 
 def has_budget(folder: Path) -> bool:
-    """Return whether a run was begun with a time budget and has not ended."""
+    """Return whether a run was started with a time budget and is not complete."""
     return _state_file(folder).is_file()
 
 
@@ -95,7 +95,9 @@ def load_state(folder: Path) -> State:
     try:
         return State.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        raise DamagedRun(f"{path}: cannot be read ({error}); train anew") from error
+        raise DamagedRun(
+            f"{path}: cannot be read ({error}); train again into another folder"
+        ) from error
 
 
 def _state_file(folder: Path) -> Path:
@@ -103,12 +105,12 @@ def _state_file(folder: Path) -> Path:
 
 
 class Clock:
-    """The wall time that a run has used, over all its processes; noted in a file every second."""
+    """The wall time that a run has used over all its processes, written to a file every second."""
 
-    def __init__(self, file: Path, seconds: float, already: float) -> None:
+    def __init__(self, file: Path, seconds: float, seconds_used: float) -> None:
         self.seconds = seconds
         self._file = file
-        self._before = already
+        self._before = seconds_used
         with suppress(OSError, ValueError):
             self._before += float(file.read_text())
         self._began = time.monotonic()
@@ -124,21 +126,21 @@ class Clock:
         return self.seconds - self.used()
 
     def __enter__(self) -> Clock:
-        self._note()
+        self._write()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._thread.join()
-        self._note()
+        self._write()
 
     def _tick(self) -> None:
         while not self._stopped.wait(_TICK):
-            with suppress(OutputError):  # whoever trains meets a full disk as well
-                self._note()
+            with suppress(OutputError):  # the training itself fails on a full disk as well
+                self._write()
 
-    def _note(self) -> None:
+    def _write(self) -> None:
         write_atomic(self._file, f"{self.used():.2f}".encode())
 
 
@@ -173,10 +175,10 @@ def trial_lines(
 
 
 def short_names(point: dict[str, Any]) -> dict[str, Any]:
-    """Return a point with the names of flags.
+    """Return a point with the settings named as flags.
 
     >>> short_names({"training.reg_weight": 0.05, "model.init": "rotation"})
-    {'reg_weight': 0.05, 'init': 'rotation'}
+    {'reg-weight': 0.05, 'init': 'rotation'}
     """
     return {name.partition(".")[2].replace("_", "-"): value for name, value in point.items()}
 
@@ -196,20 +198,20 @@ def save_trials(lines: Sequence[dict[str, Any]], folder: Path) -> None:
 
 
 class BudgetWatcher(Watcher, Protocol):
-    """What is shown while a budget is used; of trials, what a search shows."""
+    """Receives the progress of a training within a time budget, and of the trials of its search."""
 
     def clock(self, clock: Clock) -> None:
-        """Take the clock of the run."""
+        """Receive the clock of the run."""
 
     def message(self, text: str) -> None:
-        """Say something about the plan."""
+        """Show a message about the plan."""
 
     def final(self, finalist: Finalist) -> tuple[Callback, StepCallback]:
         """Announce a training to the end; return what to call after each epoch and step."""
 
 
 class Recording:
-    """Shows trials as another watcher does, and records them."""
+    """Records trials and passes them on to another watcher."""
 
     def __init__(self, watcher: Watcher, record: Callable[[], None]) -> None:
         self._watcher, self._record = watcher, record
@@ -217,11 +219,11 @@ class Recording:
     def begins(
         self, number: int, point: dict[str, Any], epochs: int
     ) -> tuple[Callback, StepCallback]:
-        """Pass it on."""
+        """Pass the call on."""
         return self._watcher.begins(number, point, epochs)
 
     def ended(self, tried: Tried) -> None:
-        """Record it and pass it on."""
+        """Record the trial and pass the call on."""
         self._record()
         self._watcher.ended(tried)
 

@@ -1,7 +1,7 @@
-"""How fast training is on a graph and machine, and how a time budget is divided accordingly.
+"""Measure the speed of training on this machine, and schedule a time budget.
 
 The learning rate decays over the epochs of a training, so their number must be known before the
-first trial begins: it is derived from a short measurement, with a margin.
+first trial starts: it is derived from a short measurement, with a margin.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fivestar.training.loop import Trainer
 from fivestar.training.search.space import with_point
 from fivestar.training.search.trials import REDUCTION, rungs_below
 
-# Share of the time that is planned with; the rest is for what takes longer than measured.
+# Share of the time that is scheduled; the rest is a margin.
 _PLANNED = 0.93
 # A search takes at least half as long as a training; if there is time for this many trainings, the
 # default settings are trained to the end as well.
@@ -63,27 +63,27 @@ class Speed(BaseModel):
 
 
 class Schedule(BaseModel):
-    """How the time for one model is used."""
+    """The schedule of one model."""
 
     model_config = ConfigDict(frozen=True)
 
-    settings: Settings  # the default arm, at the length that fits
-    fits: bool  # whether an epoch does
-    rungs: tuple[int, ...]  # where trials are judged; none: no search
+    settings: Settings  # the defaults, with the number of epochs that fits
+    fits: bool  # whether one epoch does
+    rungs: tuple[int, ...]  # epochs at which trials are compared; empty: no search
     search_seconds: float
     until: float = 0.0  # when the search ends, in seconds of the budget
     speed: Speed
 
-    def explained(self) -> str:
-        """Return what fits into the time, in words."""
+    def describe(self) -> str:
+        """Return the schedule as text."""
         model, speed = self.settings.model.name, self.speed
-        text = f"{model}: an epoch takes about {_spoken(speed.epoch)}"
+        text = f"{model}: an epoch takes about {_seconds_text(speed.epoch)}"
         if not self.fits:
             return (
                 f"{text}, more than is left of the budget: training with the default settings "
                 "until the time is over, without a search"
             )
-        text += f", a validation {_spoken(speed.validation)}"
+        text += f", a validation {_seconds_text(speed.validation)}"
         epochs = self.settings.training.epochs
         if not self.rungs:
             return f"{text}: only time for {epochs} epochs with the default settings, no search"
@@ -97,10 +97,10 @@ def measure(trainer: Trainer, startup: float, allowed: float, folder: Path) -> S
     """Time some steps, part of a validation and a checkpoint of a training.
 
     Args:
-        trainer: a fresh one; it is of no use afterwards.
-        startup: seconds that it took to make it.
-        allowed: seconds for the steps; a few are taken in any case.
-        folder: where a checkpoint is written.
+        trainer: a new trainer; it cannot be used afterwards.
+        startup: seconds it took to build the trainer.
+        allowed: seconds for the steps; at least a few steps are taken.
+        folder: folder for a checkpoint.
     """
     times = [time.perf_counter()]
 
@@ -116,7 +116,7 @@ def measure(trainer: Trainer, startup: float, allowed: float, folder: Path) -> S
     step = (times[-1] - times[skipped]) / (len(times) - 1 - skipped)
     began = time.perf_counter()
     trainer.folder = folder
-    trainer.keep_checkpoint()
+    trainer.save_checkpoint()
     checkpoint = time.perf_counter() - began
     known, validation = _validation(trainer)
     calibrated = min(1.0, _CALIBRATED / len(trainer.graph.valid))
@@ -149,17 +149,17 @@ def _validation(trainer: Trainer) -> tuple[float, float]:
 
 
 def schedule(settings: Settings, fixed: frozenset[str], speed: Speed, seconds: float) -> Schedule:
-    """Divide a time between the search and the final training.
+    """Divide the time between search and final training.
 
     Args:
-        settings: the default arm; its epochs are an upper bound.
+        settings: the default settings; their epochs are an upper bound.
         fixed: settings that the user has chosen.
-        speed: of the default arm.
-        seconds: the time for all of it.
+        speed: speed of the default settings.
+        seconds: time for search and final training.
 
     Returns:
-        The length of a training with which at least half as long is left for the search; if that
-        is very short, the length that uses all of the time, and no search.
+        The number of epochs that leaves half as much time as a training for the search; if that is
+        very few, the number that uses all of the time, without a search.
     """
     settings = _paced(settings, fixed, speed, settings.training.epochs)
     epochs = epochs_within(settings, speed, seconds / _LEAST)
@@ -179,7 +179,7 @@ def schedule(settings: Settings, fixed: frozenset[str], speed: Speed, seconds: f
 
 
 def _paced(settings: Settings, fixed: frozenset[str], speed: Speed, epochs: int) -> Settings:
-    """Return the settings with a number of epochs, and validations and checkpoints that suit it.
+    """Return the settings with a number of epochs, and matching validations and checkpoints.
 
     There is a validation after a ninth of the epochs or, if that takes too much time, a third.
     """
@@ -207,12 +207,12 @@ def _paced(settings: Settings, fixed: frozenset[str], speed: Speed, epochs: int)
 
 
 def epochs_within(settings: Settings, speed: Speed, seconds: float) -> int:
-    """Return how many epochs, up to that of the settings, surely fit a time; 0: not one."""
+    """Return the number of epochs, up to that of the settings, that fit the time; may be 0."""
     for epochs in range(settings.training.epochs, 0, -1):
         if speed.training(settings, epochs) + speed.finish <= _PLANNED * seconds:
             return epochs
     return 0
 
 
-def _spoken(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 60 else format_duration(seconds)

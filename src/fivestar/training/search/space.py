@@ -16,18 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from fivestar.errors import SettingsError
+from fivestar.runs.renamed import NAMES
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.spelling import closest_names
 
 _FOLDER = Path(__file__).with_name("spaces")
 _RANGE = {"low", "high", "log"}
-# The seed is no setting to choose: the best of many seeds is luck.
-_NOT_TO_CHOOSE = ("training.seed", "model.name")
+# The seed is not searched: the best of many seeds is luck.
+_NOT_SEARCHED = ("training.seed", "model.name")
 
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers between two, evenly or evenly in their logarithm; whole ones if both ends are."""
+    """A uniform or log-uniform range of numbers; of integers if both ends are integers."""
 
     low: float
     high: float
@@ -35,7 +36,7 @@ class Range:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it holds whole numbers only."""
+        """Return whether the range holds integers only."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
 
@@ -44,18 +45,18 @@ Choices = tuple[Any, ...] | Range
 
 @dataclass(frozen=True)
 class Space:
-    """Settings as `training.lr`, and what each may be."""
+    """The values of each searched setting, which is named as in `training.lr`."""
 
     name: str
     choices: dict[str, Choices]
 
     def without(self, setting: str) -> Space:
-        """The same with one setting no longer chosen."""
+        """Return the space without one setting."""
         kept = {name: values for name, values in self.choices.items() if name != setting}
         return Space(self.name, kept)
 
     def grid(self) -> list[dict[str, Any]]:
-        """All points, if there are no ranges."""
+        """Return all points; raise SettingsError if there are ranges."""
         ranges = [name for name, values in self.choices.items() if isinstance(values, Range)]
         if ranges:
             raise SettingsError(
@@ -65,8 +66,8 @@ class Space:
         values = [tuple(v) for v in self.choices.values() if not isinstance(v, Range)]
         return [dict(zip(self.choices, point, strict=True)) for point in product(*values)]
 
-    def some_point(self) -> dict[str, Any]:
-        """One of its points."""
+    def any_point(self) -> dict[str, Any]:
+        """Return one point."""
         return {
             name: values.low if isinstance(values, Range) else values[0]
             for name, values in self.choices.items()
@@ -74,7 +75,7 @@ class Space:
 
 
 def with_point(base: Settings, point: Mapping[str, Any]) -> Settings:
-    """Settings with those of a point of a space instead of their own."""
+    """Return settings with the values of a point of a space."""
     values = base.model_dump(exclude_none=True)
     for name, value in point.items():
         section, _, setting = name.partition(".")
@@ -83,7 +84,15 @@ def with_point(base: Settings, point: Mapping[str, Any]) -> Settings:
 
 
 def read_space(name: str, graph: str) -> Space:
-    """A space by its name (paper, small) or of a TOML file."""
+    """Read a search space.
+
+    Args:
+        name: a bundled space (paper, small), or a TOML file.
+        graph: name of the graph; the space paper has a variant for nell-995.
+
+    Raises:
+        SettingsError: if there is no such space, or the file is invalid.
+    """
     if name == "paper" and graph.startswith("nell-995"):
         name = "paper-nell"
     file = _FOLDER / f"{name}.toml" if (_FOLDER / f"{name}.toml").is_file() else Path(name)
@@ -93,7 +102,7 @@ def read_space(name: str, graph: str) -> Space:
         known = sorted(path.stem for path in _FOLDER.glob("*.toml"))
         near = closest_names(name, known)
         hint = f"did you mean {near[0]!r}?" if near else f"by name there are {', '.join(known)}"
-        raise SettingsError(f"{name}: no such space or file of one; {hint}") from error
+        raise SettingsError(f"{name}: no such search space or file; {hint}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: is not TOML: {error}") from error
     return Space(name, _choices(values, file))
@@ -103,14 +112,17 @@ def _choices(values: Mapping[str, Any], file: Path) -> dict[str, Choices]:
     found: dict[str, Choices] = {}
     for section, settings in values.items():
         if section not in Settings.model_fields or not isinstance(settings, dict):
-            raise SettingsError(f"{file}: [{section}] is no section of settings: model, training")
+            raise SettingsError(
+                f"{file}: [{section}] is not a section of settings (model, training)"
+            )
         for key, given in settings.items():
-            name = f"{section}.{key.replace('-', '_')}"
-            if name in _NOT_TO_CHOOSE:
-                raise SettingsError(f"{file}: {name} is nothing to search for; remove it")
+            setting = key.replace("-", "_")
+            name = f"{section}.{NAMES.get(setting, setting)}"
+            if name in _NOT_SEARCHED:
+                raise SettingsError(f"{file}: {name} cannot be searched; remove it")
             found[name] = _choice(given, f"{file}: {section}.{key}")
     if not found:
-        raise SettingsError(f"{file}: has nothing to choose from")
+        raise SettingsError(f"{file}: has no settings to search")
     return found
 
 
@@ -129,7 +141,7 @@ def _choice(given: Any, where: str) -> Choices:
     )
 
 
-# Ranges that have held good settings on all graphs tried; widened where a default is outside.
+# Ranges that held good settings on all graphs tried; widened if a default is outside.
 _REG = (0.003, 0.3)
 _ADAGRAD_LR = (0.1, 0.5)
 _LR_FACTOR = 4.0  # other optimizers, around their default
@@ -145,10 +157,10 @@ _NEAR, _FAR = (1 / 3, 3.0), (1 / 10, 10.0)
 def space_around(
     base: Settings, fixed: Collection[str], num_entities: int, dims: tuple[int, ...] = ()
 ) -> Space:
-    """Return what to search around some settings.
+    """Return the space to search around some settings.
 
     Args:
-        base: the default arm.
+        base: the default settings.
         fixed: settings that the user has chosen, as `training.lr`.
         num_entities: decides which numbers of sampled candidates make sense.
         dims: dimensions to choose from; empty: the one of `base`.
@@ -181,7 +193,7 @@ def space_around(
 
 
 def starting_points(base: Settings, space: Space) -> list[dict[str, Any]]:
-    """Return what to try first: the default, then one setting changed at a time."""
+    """Return the points to try first: the default, then one setting changed at a time."""
     default = default_point(base, space)
     points = [default, *_scaled(default, space, _NEAR)]
     for name, values in space.choices.items():
@@ -213,7 +225,7 @@ def _far_end(value: float, values: Range) -> float:
 
 
 def default_point(base: Settings, space: Space) -> dict[str, Any]:
-    """Return the values that some settings have of what a space chooses."""
+    """Return the point of a space that settings correspond to."""
     found = {}
     for name in space.choices:
         section, _, setting = name.partition(".")

@@ -1,8 +1,8 @@
 """Search for settings by validation MRR: Optuna, resumable, and shared by any number of processes.
 
-The study is a journal, a file that every process appends to. A process that takes a trial holds a
-lock that dies with it, so the next one that looks tells a trial that runs from one whose process
-was killed, and tries that again. Test is never looked at.
+The study is a journal, a file that every process appends to. A process that runs a trial holds a
+lock that is released when it dies, so that others can tell a running trial from an abandoned one,
+whose settings are tried again. The test split is never used.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from fivestar.training.search.trials import (
     tried_of,
 )
 
-# Trials at random before TPE models anything, and unpruned ones before there is a median.
-_AT_RANDOM = 5
-_UNPRUNED = 4
+# Random trials before TPE is used, and unpruned trials before the median pruner is.
+_RANDOM_TRIALS = 5
+_UNPRUNED_TRIALS = 4
 
 
 class Search:
@@ -65,19 +65,23 @@ class Search:
                 "the pruner halving compares trainings of one length: remove the epochs from the "
                 "space, or use the pruner median or none"
             )
-        with_point(plan.base, plan.space.some_point())  # says if there is no such setting
+        with_point(plan.base, plan.space.any_point())  # raises if there is no such setting
         if plan.sampler == "grid":
-            plan.space.grid()  # says if there is none
+            plan.space.grid()  # raises if there is none
         storage.parent.mkdir(parents=True, exist_ok=True)
         self._lock = storage.with_name(f".{storage.name}.lock")
         with file_lock(self._lock):
             self._study = self._opened()
 
     def run(self, watcher: Watcher, out: Path | None = None) -> None:
-        """Try settings until there are enough trials or no time; `out` holds the best at all times.
+        """Run trials until there are enough of them or the time is over.
 
-        No trial begins that has not its whole time; one that is cut off all the same counts for
-        nothing, and is tried again next time.
+        A trial starts only if there is time for all of it. An interrupted trial does not count; its
+        settings are tried again next time.
+
+        Args:
+            watcher: receives the progress.
+            out: settings file that holds the best settings after each trial.
         """
         ends = time.monotonic() + 60 * self.plan.minutes if self.plan.minutes else None
         with self._working() as worker:
@@ -92,18 +96,18 @@ class Search:
                         self._write_best(out)
 
     def _shortest_trial(self) -> float:
-        """Return the seconds that a trial takes at least, by what earlier ones took."""
+        """Return the least seconds of a trial, estimated from earlier ones."""
         if self.plan.trial_minutes or not self.plan.rungs:
             return 60 * self.plan.trial_minutes
         first = [tried.rungs[0]["seconds"] for tried in self.tried() if tried.rungs]
         return median(first) if first else 0.0
 
     def tried(self) -> list[Tried]:
-        """All trials but those that were cut off."""
+        """Return all trials except interrupted ones."""
         return [tried_of(trial) for trial in self._trials()]
 
     def best(self) -> tuple[Settings, Tried] | None:
-        """The settings with the best validation MRR, as they would be trained without a hurry."""
+        """Return the settings with the best validation MRR, and their trial."""
         complete = [trial for trial in self.tried() if trial.state == "complete"]
         if not complete:
             return None
@@ -111,9 +115,9 @@ class Search:
         return with_point(self.plan.base, tried.point), tried
 
     def importances(self) -> dict[str, float]:
-        """How much of the differences each setting explains; none if there are few trials."""
+        """Return the importance of each setting; empty if there are too few trials."""
         values = {trial.mrr for trial in self.tried() if trial.state == "complete"}
-        if len(values) < _UNPRUNED:
+        if len(values) < _UNPRUNED_TRIALS:
             return {}
         evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
         found = self._optuna.importance.get_param_importances(self._study, evaluator=evaluator)
@@ -123,12 +127,12 @@ class Search:
         optuna, plan = self._optuna, self.plan
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         journal = optuna.storages.journal
-        # The lock that is a file works on network drives and on Windows.
+        # A lock file works on network drives and on Windows.
         lock = journal.JournalFileOpenLock(str(self.storage))
         backend = journal.JournalFileBackend(str(self.storage), lock_obj=lock)
         pruner: Any = optuna.pruners.NopPruner()
         if plan.pruner == "median":
-            pruner = optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED)
+            pruner = optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS)
         elif plan.pruner == "halving":
             pruner = optuna.pruners.SuccessiveHalvingPruner(
                 min_resource=1, reduction_factor=REDUCTION
@@ -140,35 +144,35 @@ class Search:
             pruner=pruner,
             load_if_exists=True,
         )
-        question = self._question()
-        asked = study.user_attrs.get("question")
-        if asked is None:
-            study.set_user_attr("question", question)
-        elif asked != question:
-            different = [key for key in question | asked if asked.get(key) != question.get(key)]
+        identity = self._identity()
+        known = study.user_attrs.get("question")
+        if known is None:
+            study.set_user_attr("question", identity)
+        elif known != identity:
+            different = [key for key in identity | known if known.get(key) != identity.get(key)]
             raise SettingsError(
                 f"{self.storage}: holds a search with another {' and '.join(different)}, whose "
-                "trials do not compare with these; give another --storage"
+                "trials are not comparable; choose another storage"
             )
         return study
 
-    def _question(self) -> dict[str, Any]:
-        """What all trials of a study must share."""
+    def _identity(self) -> dict[str, Any]:
+        """Return what all trials of a study must share."""
         fixed = learned_settings(self.plan.base)
         for name in self.plan.space.choices:
             section, _, setting = name.partition(".")
             fixed[section].pop(setting, None)
         spelled = {name: str(values) for name, values in sorted(self.plan.space.choices.items())}
-        question = {
+        identity = {
             "settings": fixed,
             "space": spelled,
             "trial-minutes": self.plan.trial_minutes,
         }
         # Studies without rungs stay as they were before there were any.
-        return question | ({"rungs": list(self.plan.rungs)} if self.plan.rungs else {})
+        return identity | ({"rungs": list(self.plan.rungs)} if self.plan.rungs else {})
 
     def _trials(self) -> list[Any]:
-        """Those that count: not the ones that wait, nor those that were cut off."""
+        """Return the trials that count: neither waiting nor interrupted."""
         states = self._optuna.trial.TrialState
         return [
             trial
@@ -177,12 +181,12 @@ class Search:
         ]
 
     def _next(self, worker: str) -> Any:
-        """A trial for this process, or none if there are enough."""
-        self._give_up_the_dead(worker)
+        """Return a trial for this process; None if there are enough."""
+        self._fail_abandoned_trials(worker)
         trials = self._trials()
         if len(trials) >= self.plan.trials:
             return None
-        if not self._waiting():  # trials that were cut off come first
+        if not self._waiting():  # interrupted trials come first
             point = self._unvisited()
             if point is not None:
                 self._study.enqueue_trial(point)
@@ -190,7 +194,7 @@ class Search:
                 return None
         seed = self.plan.base.training.seed * 1_000_003 + len(trials)
         self._study.sampler = self._optuna.samplers.TPESampler(
-            n_startup_trials=max(_AT_RANDOM, len(self.plan.starts)), seed=seed
+            n_startup_trials=max(_RANDOM_TRIALS, len(self.plan.starts)), seed=seed
         )
         trial = self._study.ask(fixed_distributions=self._distributions())
         trial.set_user_attr("worker", worker)
@@ -201,7 +205,7 @@ class Search:
         return list(self._study.get_trials(deepcopy=False, states=(states.WAITING,)))
 
     def _unvisited(self) -> dict[str, Any] | None:
-        """Return the next start, or point of the grid (shuffled: a part of it is a sample)."""
+        """Return the next starting point or grid point (shuffled, so that a part is a sample)."""
         visited = [trial.params for trial in self._trials()]
         points = list(self.plan.starts)
         if self.plan.sampler == "grid":
@@ -228,33 +232,33 @@ class Search:
         except Pruned:
             self._study.tell(trial, state=states.PRUNED)
         except Paused:
-            self._cut_off(trial)
+            self._interrupt(trial)
             return
-        except FivestarError as error:  # it has diverged, or these settings do not go together
+        except FivestarError as error:  # diverged, or invalid settings
             trial.set_user_attr("why", str(error))
             self._study.tell(trial, state=states.FAIL)
         frozen = self._study.get_trials(deepcopy=False)[trial.number]
         watcher.ended(tried_of(frozen))
 
-    def _cut_off(self, trial: Any) -> None:
-        """Give a trial up, and put its settings where the next one takes them."""
+    def _interrupt(self, trial: Any) -> None:
+        """Fail an interrupted trial, and enqueue its settings for the next one."""
         trial.set_user_attr("cut off", True)  # noqa: FBT003
         self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
         self._study.enqueue_trial(trial.params)
 
-    def _give_up_the_dead(self, worker: str) -> None:
+    def _fail_abandoned_trials(self, worker: str) -> None:
         states = self._optuna.trial.TrialState
         for frozen in self._study.get_trials(deepcopy=False, states=(states.RUNNING,)):
             holder = frozen.user_attrs.get("worker")
             if holder == worker:
                 continue
-            # Without a holder it was killed while it took the trial, which nobody does just now.
+            # Without a holder, its process was killed while it started the trial.
             lock = self._lock_of(holder or "nobody")
-            with try_file_lock(lock) as dead:
-                if dead:
+            with try_file_lock(lock) as abandoned:
+                if abandoned:
                     live = self._optuna.trial.Trial(self._study, frozen._trial_id)  # noqa: SLF001
-                    self._cut_off(live)
-            if dead:
+                    self._interrupt(live)
+            if abandoned:
                 lock.unlink(missing_ok=True)
 
     @contextmanager

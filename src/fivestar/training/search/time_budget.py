@@ -47,7 +47,7 @@ def train_within(
     watcher: BudgetWatcher,
     models: Sequence[str] = (),
     dims: Sequence[int] = (),
-    already: float = 0.0,
+    seconds_used: float = 0.0,
 ) -> Run:
     """Choose settings and train with them, within a time.
 
@@ -56,34 +56,34 @@ def train_within(
         values: the settings that are not searched, as nested mappings.
         budget: the time for everything, as in `10m`.
         out: a new folder for the run, or None.
-        watcher: told of the progress.
+        watcher: receives the progress.
         models: models to choose from; empty: the one of `values`.
         dims: dimensions to choose from; empty: the one of `values`.
-        already: seconds of the budget that are used up before this call.
+        seconds_used: seconds of the budget used before this call.
 
     Returns:
         The run with the best validation MRR.
 
     Raises:
-        SettingsError: if nothing is left to choose, or there is no validation.
+        SettingsError: if no setting is left to search, or there are no validation triples.
     """
     began = time.monotonic()
     request = _request(graph, values, parse_duration(budget), models, dims)
-    trainer, startup = default_trainer(graph, request, 0)  # it may refuse the settings
+    trainer, startup = default_trainer(graph, request, 0)  # raises if the settings are invalid
     with _folder(graph, trainer, out) as folder:
         State(request=request).save(folder)
-        already += time.monotonic() - began
-        with _working(folder, request.seconds, already) as clock:
+        seconds_used += time.monotonic() - began
+        with _working(folder, request.seconds, seconds_used) as clock:
             phases = Phases(folder, graph, watcher, clock, saved=out is not None)
             return phases.complete((trainer, startup))
 
 
 def resume_within(
-    folder: str | os.PathLike[str], watcher: BudgetWatcher, already: float = 0.0
+    folder: str | os.PathLike[str], watcher: BudgetWatcher, seconds_used: float = 0.0
 ) -> Run:
-    """Continue a training within a time budget; the time used before counts."""
+    """Resume a training within a time budget; the time used before counts."""
     place = Path(folder)
-    with _working(place, load_state(place).request.seconds, already) as clock:
+    with _working(place, load_state(place).request.seconds, seconds_used) as clock:
         graph, _ = read_begun_run(place)
         return Phases(place, graph, watcher, clock, saved=True).complete(None)
 
@@ -109,11 +109,11 @@ def _request(
     sections = [{**values, "model": {**given, "name": model}} for model in models] or [dict(values)]
     first, *_ = [make_settings(each) for each in sections]
     if first.training.max_minutes:
-        raise SettingsError("a budget limits the time already: leave out max-minutes")
+        raise SettingsError("a budget limits the time: omit max-minutes")
     if first.training.refit:
-        raise SettingsError("a budget trains once, on train alone: leave out refit")
+        raise SettingsError("a budget trains once, on train alone: omit refit")
     if first.training.snapshot_epochs:
-        raise SettingsError("a budget chooses the number of epochs: leave out snapshot-epochs")
+        raise SettingsError("a budget chooses the number of epochs: omit snapshot-epochs")
     if not first.training.epochs or not first.training.evaluate_every:
         raise SettingsError("a budget needs epochs and evaluate-every above 0")
     chosen = tuple(dict.fromkeys(models)) or (first.model.name,)
@@ -132,14 +132,14 @@ def _folder(
 
 
 @contextmanager
-def _working(folder: Path, seconds: float, already: float) -> Iterator[Clock]:
-    """Run the clock of a run that no other process works on; tidy up when the run is complete."""
+def _working(folder: Path, seconds: float, seconds_used: float) -> Iterator[Clock]:
+    """Lock a run and start its clock; remove the work folder when the run is complete."""
     work = folder / WORK
     with try_file_lock(work / ".lock") as free:
         if not free:
             raise OutputError(f"{folder}: another process is training this run; wait for it")
-        # A killed process may have left Optuna's own lock, which would be waited for.
+        # A killed process may have left Optuna's own lock, which would block.
         (work / "journal.lock").unlink(missing_ok=True)
-        with Clock(work / "clock", seconds, already) as clock:
+        with Clock(work / "clock", seconds, seconds_used) as clock:
             yield clock
     shutil.rmtree(work, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Trials of a search: what is tried, how one is trained, and what is recorded of it.
+"""Trials of a search: the plan, the training of a trial, and its record.
 
-A trial is one training that is judged by its validations on the way: against the median of the
-others at the same epoch, or, with successive halving, at a few epochs (rungs) against all that have
-come so far. Either way it has the learning-rate schedule of its full length from the beginning.
+A trial is one training that may be pruned after a validation: if it is below the median of the
+others at the same epoch or, with successive halving, at a few epochs (rungs) below those that have
+reached the same rung. Either way it has the learning-rate schedule of its full length.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Sampler = Literal["tpe", "grid"]
 Pruner = Literal["median", "halving", "none"]
 State = Literal["complete", "pruned", "failed", "running"]
 _STATES: dict[str, State] = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-# A rung is this many times as far as the one below, and one of so many trials passes it.
+# Ratio of the epochs of successive rungs; one of this many trials is promoted.
 REDUCTION = 3
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to search, and how; `trials` counts all of the study, whoever ran them.
+    """The settings to search, and how; `trials` counts all trials of the study.
 
     `starts` are points to try first. `rungs` are the epochs at which the pruner halving judges; a
     trial ends at the last of them. If that is before the end of its training, `checkpoints` is the
@@ -53,7 +53,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Tried:
-    """What was set, and what validation said."""
+    """A trial: its point, and its validation results."""
 
     number: int
     state: State
@@ -66,27 +66,27 @@ class Tried:
 
 
 class Watcher(Protocol):
-    """What somebody who waits wants to know."""
+    """Receives the progress of trials."""
 
     def begins(
         self, number: int, point: dict[str, Any], epochs: int
     ) -> tuple[Callback, StepCallback]:
-        """A trial of at most so many epochs begins; what to call after each epoch and step."""
+        """Announce a trial of at most `epochs`; return callbacks for each epoch and step."""
 
     def ended(self, tried: Tried) -> None:
-        """The trial is complete, pruned or failed."""
+        """Announce that a trial is complete, pruned or failed."""
 
 
 class Pruned(Exception):  # noqa: N818
-    """A trial is not worth more time."""
+    """A trial was pruned."""
 
 
-class _AtTheTop(Exception):  # noqa: N818
-    """A trial has passed the last rung."""
+class _LastRungReached(Exception):  # noqa: N818
+    """A trial has reached the last rung."""
 
 
 def rungs_below(epochs: int, evaluate_every: int) -> tuple[int, ...]:
-    """Return at which validations a training is judged: after about a ninth and a third of it.
+    """Return the rungs of a training: validations after about a ninth and a third of its epochs.
 
     >>> rungs_below(50, 5), rungs_below(50, 1), rungs_below(20, 7), rungs_below(5, 5)
     ((5, 15), (6, 18), (7,), ())
@@ -96,20 +96,20 @@ def rungs_below(epochs: int, evaluate_every: int) -> tuple[int, ...]:
 
 
 def run_trial(trial: Any, plan: Plan, watcher: Watcher, ends: float | None) -> float:
-    """Train a trial of Optuna's.
+    """Train one trial.
 
     Args:
         trial: Optuna's trial, with its parameters.
         plan: the search it belongs to.
-        watcher: told of the progress.
+        watcher: receives the progress.
         ends: when time is over, on the clock `time.monotonic`; None: never.
 
     Returns:
         The validation MRR.
 
     Raises:
-        Pruned: if other trials make this one hopeless.
-        Paused: if the time is over before anything can be said.
+        Pruned: if the trial is pruned.
+        Paused: if the time is over before the first rung.
     """
     settings = _settings(trial, plan)
     last = plan.rungs[-1] if plan.rungs else settings.training.epochs
@@ -129,11 +129,11 @@ def run_trial(trial: Any, plan: Plan, watcher: Watcher, ends: float | None) -> f
 
     try:
         trainer.run(on_epoch, _until(ends, on_step))
-    except _AtTheTop:
-        _keep(trainer, plan, trial.number)
+    except _LastRungReached:
+        _save_checkpoint(trainer, plan, trial.number)
     except Paused:
         if trial.user_attrs.get("rungs"):
-            raise Pruned from None  # what the last rung has shown counts
+            raise Pruned from None  # the result of the last rung counts
         raise
     trial.set_user_attr("best_epoch", trainer.progress.best_epoch)
     return trainer.progress.best_mrr
@@ -144,22 +144,22 @@ def _settings(trial: Any, plan: Plan) -> Settings:
     if plan.trial_minutes:
         changes["training.max_minutes"] = plan.trial_minutes
     if plan.rungs:
-        changes["training.patience"] = 0  # stopping early is left to the pruner
+        changes["training.patience"] = 0  # the pruner stops trials early
     return with_point(plan.base, changes)
 
 
-def _keep(trainer: Trainer, plan: Plan, number: int) -> None:
-    """Write a checkpoint of a trial, if such are wanted."""
+def _save_checkpoint(trainer: Trainer, plan: Plan, number: int) -> None:
+    """Write the checkpoint of a trial, if the plan has a folder for them."""
     if plan.checkpoints is not None:
         trainer.folder = plan.checkpoints / trial_folder(plan.base, number)
         trainer.folder.mkdir(exist_ok=True)
-        trainer.keep_checkpoint()
+        trainer.save_checkpoint()
 
 
 def _judge_at_rung(
     trial: Any, plan: Plan, trainer: Trainer, seconds: float, ends: float | None
 ) -> None:
-    """End a trial at a rung: at the last one, below others, or without time for the next."""
+    """Record a rung; end the trial at the last one, if pruned, or without time for the next."""
     history = trainer.progress.history
     epochs = history[-1]["epoch"]
     measured = {"epochs": epochs, "seconds": seconds, **seconds_in(history)}
@@ -168,7 +168,7 @@ def _judge_at_rung(
     level = plan.rungs.index(epochs)
     trial.report(measured["valid_mrr"], REDUCTION**level)
     if epochs == plan.rungs[-1]:
-        raise _AtTheTop
+        raise _LastRungReached
     needed = seconds * (plan.rungs[level + 1] / epochs - 1)
     if trial.should_prune() or (ends is not None and time.monotonic() + needed > ends):
         raise Pruned
@@ -207,7 +207,7 @@ def seconds_in(history: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def tried_of(frozen: Any) -> Tried:
-    """A trial of Optuna's; of one that has no value, the best validation so far."""
+    """Return the record of an Optuna trial; without a final value, its best validation."""
     state = _STATES.get(frozen.state.name, "running")
     so_far = max(frozen.intermediate_values.values(), default=None)
     return Tried(
@@ -222,7 +222,7 @@ def tried_of(frozen: Any) -> Tried:
 
 
 def summary(trials: Sequence[Tried]) -> str:
-    """How many there are, in words.
+    """Return the number of trials as text.
 
     >>> summary([Tried(0, "complete", {}, 0.3, 5, None), Tried(1, "failed", {}, None, 1, "?")])
     '2 trials (1 failed)'
