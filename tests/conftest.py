@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fivestar.graph.catalog import data_folder
+from fivestar.graph.datasets import data_folder
 
 # One deadline for all would test the machine, not the code.
 settings.register_profile(

@@ -140,11 +140,11 @@ class DamagedGraph(GraphError):  # noqa: N818
 
 
 class UnknownName(GraphError, LookupError):  # noqa: N818
-    """A name is not in the graph; `nearest` are similar names, if any."""
+    """A name is not in the graph; `suggestions` are similar names, if any."""
 
-    def __init__(self, message: str, nearest: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, suggestions: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.nearest = list(nearest)
+        self.suggestions = list(suggestions)
 
 
 class AmbiguousName(GraphError, LookupError):  # noqa: N818

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from fivestar.errors import GraphWarning, SettingsError
-from fivestar.graph.catalog import available, locate
+from fivestar.graph.datasets import available_graphs, locate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.reading import read_graph
 
@@ -48,7 +48,7 @@ def test_a_name_is_looked_up_but_a_path_wins(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("FIVESTAR_DATA", str(tmp_path))
     monkeypatch.chdir(folder)
     assert locate("world") == folder
-    assert {"demo", "world", "wn18rr"} <= set(available())
+    assert {"demo", "world", "wn18rr"} <= set(available_graphs())
     assert read_graph("world").name == "world"
     (folder / "world").write_text("x\tr\ty\n")
     assert list(read_graph("world").entities) == ["x", "y"]
@@ -73,6 +73,6 @@ def test_a_graph_knows_its_splits(folder):
     graph = read_graph(folder)
     assert isinstance(graph, KnowledgeGraph)
     assert graph.split("test") is graph.test
-    with pytest.raises(SettingsError, match="no split 'tset'; did you mean test"):
+    with pytest.raises(SettingsError, match="no split 'tset'; did you mean 'test'"):
         graph.split("tset")
     assert len(graph.facts) == 4

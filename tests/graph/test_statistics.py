@@ -17,8 +17,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::fivestar.errors.GraphWarning")
 
 @pytest.fixture(autouse=True)
 def _show_every_rule(monkeypatch):
-    monkeypatch.setattr(relation_patterns, "LEAST_SUPPORT", 1)
-    monkeypatch.setattr(relation_patterns, "LEAST_CONFIDENCE", 0.0)
+    monkeypatch.setattr(relation_patterns, "MIN_SUPPORT", 1)
+    monkeypatch.setattr(relation_patterns, "MIN_CONFIDENCE", 0.0)
 
 
 def named_rules(profile, kind):
@@ -32,7 +32,7 @@ def named_rules(profile, kind):
 @given(FACTS, st.sampled_from([2_000_000, 3]))
 def test_mirrored_and_repeated_relations(facts, at_once):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relation_patterns, "_ROWS_AT_ONCE", at_once)
+        patch.setattr(relation_patterns, "_BATCH_SIZE", at_once)
         profile = profile_graph(read_graph(sorted(facts)))
     pairs = {r: {(h, t) for h, q, t in facts if q == r and h != t} for _, r, _ in facts}
     symmetric, inverse, duplicate = {}, {}, {}
@@ -68,7 +68,7 @@ def test_composed_relations(facts):
 
 
 def test_a_sample_of_paths_estimates_the_same(monkeypatch):
-    monkeypatch.setattr(relation_patterns, "PATHS_LOOKED_AT", 3000)
+    monkeypatch.setattr(relation_patterns, "MAX_PATHS", 3000)
     facts = [(f"a{i}", "r", f"b{i % 30}") for i in range(300)]
     facts += [(f"b{i}", "s", f"c{j}") for i in range(30) for j in range(20)]
     facts += [(f"a{i}", "q", f"c{j}") for i in range(300) for j in range(20) if i % 4]
@@ -141,7 +141,7 @@ def test_leaks_and_unseen_names_are_warned_of():
     assert (part.unseen_entities, part.unseen_relations, part.lines_with_unseen) == (1, 1, 2)
     assert (part.in_train, part.reverse_pair_in_train, part.same_pair_in_train) == (1, 1, 2)
     text = "\n".join(profile.warnings)
-    assert "train: 1 repeated lines (dropped)" in text
-    assert "test: 2 of 5 triples hold an entity or relation that train never shows" in text
-    assert "test: 1 of 5 triples stand in train too" in text
-    assert "1 of 5 triples (20.0%) are linked the other way round" in text
+    assert "train: 1 duplicate lines (dropped)" in text
+    assert "test: 2 of 5 triples have an entity or relation that does not occur in train" in text
+    assert "test: 1 of 5 triples are also in train" in text
+    assert "1 of 5 triples (20.0%) are linked in the opposite direction" in text

@@ -47,5 +47,5 @@ def test_columns_cannot_be_changed():
 
 
 def test_columns_must_be_equally_long():
-    with pytest.raises(GraphError, match="one length"):
+    with pytest.raises(GraphError, match="the same length"):
         Triples(np.zeros(2, np.int32), np.zeros(1, np.int32), np.zeros(2, np.int32))

@@ -46,7 +46,7 @@ def test_labels_fall_back_to_names():
 
 
 def test_as_many_labels_as_names():
-    with pytest.raises(GraphError, match="give one each"):
+    with pytest.raises(GraphError, match="one per name"):
         Vocabulary("entity", ["a", "b"], ["only one"])
 
 
@@ -67,9 +67,11 @@ def test_found_by_name_then_label_then_in_any_case():
     assert some.find("Paris") == 0  # a name wins over a label
     assert some.find("two") == 2  # and what is written so over another case
     assert some.find("X") == 1
-    with pytest.raises(AmbiguousName, match=r"2 things are called 'TWO': PARIS \(two\), y \(Two\)"):
+    with pytest.raises(
+        AmbiguousName, match=r"'TWO' is ambiguous, it matches 2 names: PARIS \(two\), y \(Two\)"
+    ):
         some.find("TWO")
-    with pytest.raises(AmbiguousName, match="3 things are called 'paris'"):
+    with pytest.raises(AmbiguousName, match="'paris' is ambiguous, it matches 3 names"):
         some.find("paris")
     with pytest.raises(UnknownName, match="did you mean"):
         some.find("Pariss")

@@ -116,7 +116,7 @@ def test_bad_requests(people):
     labels = ["twin" if i < 2 else None for i in range(len(people.graph.entities))]
     twins = Vocabulary("entity", people.graph.entities.names, labels)
     graph = fivestar.KnowledgeGraph("twins", twins, people.graph.relations, people.graph.train)
-    with pytest.raises(AmbiguousName, match="2 things are called 'Twin'"):
+    with pytest.raises(AmbiguousName, match="'Twin' is ambiguous, it matches 2 names"):
         similar(run_on(graph), "Twin")
 
 

@@ -146,7 +146,9 @@ def test_names(model):
         assert model.predict_tails(name, "LIVES_IN", top=1).query[0] == name
     with pytest.raises(UnknownName, match="did you mean 'Person 7'"):
         model.predict_tails("Persn 7", "lives_in")
-    with pytest.raises(AmbiguousName, match=r"2 things are called 'twin': p38 \(Twin\), p39"):
+    with pytest.raises(
+        AmbiguousName, match=r"'twin' is ambiguous, it matches 2 names: p38 \(Twin\), p39"
+    ):
         model.predict_tails("twin", "lives_in")
     with pytest.raises(SettingsError, match="exactly one"):
         model.predict([("p1", "lives_in", "c1")])

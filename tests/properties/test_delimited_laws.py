@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fivestar.errors import BadLine, BadSource, GraphWarning
-from fivestar.graph.readers import blocks, delimited
+from fivestar.graph.readers import delimited, files
 from fivestar.graph.readers.dialect import Dialect
 from fivestar.graph.reading import read_graph
 
@@ -43,15 +43,15 @@ FILES = st.builds(
     st.sampled_from([b"\n", b"\r\n"]),
     st.sampled_from([b"", b"\xef\xbb\xbf"]),
 )
-# Why a whole file may be refused even where bad lines are skipped.
+# Reasons to refuse a whole file even if bad lines are skipped.
 REFUSALS = (
-    "holds no triple",
+    "contains no triple",
     "is empty",
-    "no line holds three",
-    "is no UTF-8 text",
-    "say which are head",
-    "old way (CR)",
-    "packed file is damaged",
+    "no line has three",
+    "is not UTF-8 text",
+    "pass those of head",
+    "lines end with CR",
+    "compressed file is damaged",
 )
 
 
@@ -68,7 +68,7 @@ def read(path, content, **options):
 
 
 def read_or_refuse(path, content, **options):
-    """The graph, or why there is none."""
+    """Return the graph, or why it is refused."""
     try:
         return read(path, content, on_bad_line="skip", **options)
     except BadSource as refused:
@@ -83,7 +83,7 @@ def lines_in(content: bytes) -> int:
 @settings(max_examples=400)
 def test_every_line_is_a_triple_a_duplicate_a_bad_line_a_blank_or_the_header(path, content, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_BYTES", size)
+        patch.setattr(files, "BLOCK_BYTES", size)
         graph = read_or_refuse(path, content)
     if isinstance(graph, str):
         assert any(reason in graph for reason in REFUSALS)
@@ -128,7 +128,7 @@ def test_the_size_of_blocks_changes_nothing(path, content, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "_dialect_of", lambda *_: dialect)
         whole = outcome()
-        patch.setattr(blocks, "BLOCK_BYTES", size)
+        patch.setattr(files, "BLOCK_BYTES", size)
         assert outcome() == whole
 
 
@@ -159,7 +159,7 @@ def test_ids_follow_the_first_appearance(path, rows):
     content = "\n".join(map("\t".join, rows)).encode()
     graph = read_or_refuse(path, content, header="no")
     if isinstance(graph, str):
-        assert "is no UTF-8 text" in graph
+        assert "is not UTF-8 text" in graph
         return
     assert list(graph.entities) == list(dict.fromkeys(e for h, _, t in rows for e in (h, t)))
     assert list(graph.relations) == list(dict.fromkeys(r for _, r, _ in rows))

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts.fuzz_readers import BLOCK_BYTES, SEEDS, check, mutated
 
-from fivestar.graph.readers import blocks
+from fivestar.graph.readers import files
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", BLOCK_BYTES)
+    monkeypatch.setattr(files, "BLOCK_BYTES", BLOCK_BYTES)
 
 
 @pytest.mark.parametrize("kind", SEEDS)

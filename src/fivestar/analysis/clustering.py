@@ -44,7 +44,7 @@ class TypedEntities:
 
 @dataclass(frozen=True)
 class ClusteringMetrics:
-    """Metrics of the separation of types. All are means over types, whatever their sizes.
+    """Metrics of the separation of types. All are unweighted means over types.
 
     Attributes:
         types: the number of entities per type.

@@ -29,13 +29,13 @@ def listed(
     """List the benchmark datasets and whether they are downloaded."""
     if context.invoked_subcommand is not None:
         return
-    from fivestar.graph.catalog import data_folder  # noqa: PLC0415  (slow to import)
-    from fivestar.graph.datasets.entries import datasets  # noqa: PLC0415
+    from fivestar.graph.datasets import data_folder  # noqa: PLC0415  (slow to import)
+    from fivestar.graph.datasets.catalog import load_catalog  # noqa: PLC0415
 
     folder = data_folder()
-    here = {name: (folder / name).is_dir() for name in datasets()}
+    here = {name: (folder / name).is_dir() for name in load_catalog()}
     if as_json:
-        found = [entry.as_json() | {"here": here[name]} for name, entry in datasets().items()]
+        found = [entry.as_json() | {"here": here[name]} for name, entry in load_catalog().items()]
         typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
     table = Table(
@@ -47,7 +47,7 @@ def listed(
         "downloaded",
         box=SIMPLE,
     )
-    for name, entry in datasets().items():
+    for name, entry in load_catalog().items():
         counts = " / ".join(f"{split.lines:,}" for split in entry.splits.values())
         numbers = f"{entry.entities:,}", f"{entry.relations:,}", counts
         table.add_row(name, *numbers, entry.title, "yes" if here[name] else "")
@@ -74,24 +74,28 @@ def get(
     ] = None,
 ) -> None:
     """Download datasets and verify their checksums; verify those already downloaded."""
-    from fivestar.graph.catalog import data_folder  # noqa: PLC0415  (slow to import)
-    from fivestar.graph.datasets.entries import datasets, find_dataset  # noqa: PLC0415
-    from fivestar.graph.datasets.fetching import check, fetch  # noqa: PLC0415
+    from fivestar.graph.datasets import data_folder  # noqa: PLC0415  (slow to import)
+    from fivestar.graph.datasets.catalog import (  # noqa: PLC0415
+        fetch,
+        find_dataset,
+        load_catalog,
+        verify,
+    )
 
-    wanted = list(datasets()) if every else names or []
+    wanted = list(load_catalog()) if every else names or []
     if not wanted:
-        raise SourceNotFound(f"pass one or more of {', '.join(datasets())}, or --all")
+        raise SourceNotFound(f"pass one or more of {', '.join(load_catalog())}, or --all")
     chosen = []
     for name in wanted:
         if (found := find_dataset(name)) is None:
-            near = closest_names(name, datasets())
-            hint = f"did you mean {' or '.join(near)}?" if near else ", ".join(datasets())
+            near = closest_names(name, load_catalog())
+            hint = f"did you mean {' or '.join(near)}?" if near else ", ".join(load_catalog())
             raise SourceNotFound(f"no dataset {name!r}; {hint}")
         chosen.append(found)
     for dataset in chosen:
         with reading_progress() as progress:
             place = fetch(dataset, data_folder(), mirror, progress)
-        check(dataset, place)
+        verify(dataset, place)
         out.print(f"{dataset.name}: verified, in {place}", markup=False, soft_wrap=True)
-        out.print(f"  license: {dataset.licence}", markup=False, soft_wrap=True)
+        out.print(f"  license: {dataset.license}", markup=False, soft_wrap=True)
         out.print(f"  cite: {dataset.citation}", markup=False, soft_wrap=True)

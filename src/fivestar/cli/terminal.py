@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
@@ -24,15 +25,55 @@ if TYPE_CHECKING:
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
+# Flags of arguments that library messages name, where they are not `--name value`.
+_OTHER_FLAGS = {
+    "existing='replace'": "--force",
+    "splits='merge'": "--all",
+    "fivestar.to_fivestar": "fivestar convert",
+}
+_ARGUMENTS = (
+    *("columns", "delimiter", "denominator", "format", "graphs", "header", "literals", "mirror"),
+    *("on_bad_line", "pairs", "quote", "to", "types"),
+)
+_ARGUMENT = re.compile(rf"\b({'|'.join(_ARGUMENTS)})=(\([^()]*\)|\['[^']*'\]|'[^']*')")
+
+
+def with_flags(message: str) -> str:
+    """Replace the Python arguments that a library message names by the flags of the command line.
+
+    >>> with_flags("Fix the line, or pass on_bad_line='skip' to skip such lines.")
+    'Fix the line, or pass --on-bad-line skip to skip such lines.'
+    >>> with_flags("pass columns=('s', 'p', 'o') or merge the splits with splits='merge'")
+    'pass --columns s,p,o or merge the splits with --all'
+    """
+    return "\n".join(
+        # Lines of user data are quoted after a bar.
+        line if line.startswith("  | ") else _with_flags(line)
+        for line in message.split("\n")
+    )
+
+
+def _with_flags(line: str) -> str:
+    for argument, flag in _OTHER_FLAGS.items():
+        line = line.replace(argument, flag)
+    return _ARGUMENT.sub(_flag, line)
+
+
+def _flag(match: re.Match[str]) -> str:
+    name = match[1].replace("_", "-").replace("graphs", "graph")
+    value = ",".join(part.strip("' ") for part in match[2].strip("()[]").split(", "))
+    return f"--{name} {value or repr(value)}"
+
 
 def print_error(message: str) -> None:
     """Print an error, never as markup: messages quote user data."""
-    err.print(Text("error: ", style="bold red") + Text(message), soft_wrap=True)
+    err.print(Text("error: ", style="bold red") + Text(with_flags(message)), soft_wrap=True)
 
 
 def warn(message: str, console: Console = err) -> None:
     """Print a warning, never as markup."""
-    console.print(Text("warning: ", style="bold yellow") + Text(message), soft_wrap=True)
+    text = Text("warning: ", style="bold yellow") + Text(with_flags(message))
+    console.print(text, soft_wrap=True)
 
 
 def reading_progress() -> AbstractContextManager[ProgressCallback]:

@@ -1,7 +1,7 @@
 """The Möbius group: maps z ↦ (a z + b)/(c z + d) of the Riemann sphere.
 
 A map is a complex tensor (…, 2, 2); a point is a complex tensor in which every number that is not
-finite stands for ∞. Scaling a matrix does not change its map, nor any function of the map below.
+finite is ∞. Scaling a matrix does not change its map, nor any function of the map below.
 All functions are batched and broadcast.
 """
 

@@ -1,1 +1,1 @@
-"""What goes in: names, facts, and every way of reading them."""
+"""Knowledge graphs: vocabularies, triples, reading, writing, statistics and splits."""

@@ -1,4 +1,4 @@
-"""The words by which people choose how a source is read; the command line needs nothing else."""
+"""Values of the options of `read_graph`; importing them is fast, as the command line needs."""
 
 from __future__ import annotations
 

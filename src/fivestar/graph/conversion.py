@@ -1,4 +1,4 @@
-"""From any source to any format; from file to file without the graph in memory."""
+"""Convert any source to any format; from file to file without the graph in memory."""
 
 from __future__ import annotations
 
@@ -10,41 +10,47 @@ from pathlib import Path
 
 from fivestar.errors import BadSource, OutputError
 from fivestar.files import atomic_file
-from fivestar.graph.catalog import locate
+from fivestar.graph.datasets import locate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.readers import reader_for
 from fivestar.graph.readers.base import ReadOptions
-from fivestar.graph.readers.compression import suffix_of
-from fivestar.graph.reading import read_with, tally_for, why_empty
+from fivestar.graph.readers.files import suffix_of
+from fivestar.graph.reading import describe_empty, make_tally, read_with
 from fivestar.graph.report import SplitReport
 from fivestar.graph.writers import (
-    KEEPS_ANNOTATIONS,
-    KEEPS_SPLITS,
-    WRITTEN,
-    format_written,
+    FORMATS,
+    FORMATS_WITH_ANNOTATIONS,
+    FORMATS_WITH_SPLITS,
     open_sink,
+    output_format,
 )
-from fivestar.graph.writers.base import WriteChoices
+from fivestar.graph.writers.base import WriteOptions
 from fivestar.graph.writing import (
     ExistingChoice,
     LiteralsAs,
     SplitChoice,
-    check_place,
-    untold_splits,
-    warn_of_lost,
+    check_output_path,
+    splits_error,
+    warn_about_lost,
     write_graph,
 )
 
-# Files of these may themselves say which triples are valid and test.
-_MAY_TELL_SPLITS = frozenset(
+# Source files that may include splits, by extension and by format.
+_SUFFIXES_WITH_SPLITS = frozenset(
     {".nq", ".nquads", ".trig", ".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc"}
 )
-_FORMATS_TELLING_SPLITS = frozenset({"nq", "trig", "parquet", "arrow"})
+_SOURCE_FORMATS_WITH_SPLITS = frozenset({"nq", "trig", "parquet", "arrow"})
 
 
 @dataclass(frozen=True)
-class Converted:
-    """What was written, and what became of every line of the source."""
+class Conversion:
+    """The result of a conversion.
+
+    Attributes:
+        out: the file or folder that was written.
+        triples: the number of triples per split.
+        report: how the lines of the source were used.
+    """
 
     out: Path
     triples: Mapping[str, int]
@@ -59,65 +65,86 @@ def convert_graph(
     splits: SplitChoice = "keep",
     existing: ExistingChoice = "refuse",
     options: ReadOptions | None = None,
-) -> Converted:
-    """Write what `read_graph` reads as another format; `out` is as in `write_graph`.
+) -> Conversion:
+    """Convert a source to another format.
 
-    One file becomes one file piece by piece, in bounded memory, and keeps its repeated triples. In
-    any other case the graph is read first.
+    A file is converted to a file in pieces, in bounded memory, and keeps repeated triples. In all
+    other cases the graph is read first.
+
+    Args:
+        source: a source as in `read_graph`.
+        out: a file or folder as in `write_graph`.
+        to: the extension of files in a folder.
+        splits: "keep" or "merge" the splits, as in `write_graph`.
+        existing: "replace" an existing file, or "refuse" to.
+        options: how to read the source.
+
+    Returns:
+        What was read and written.
+
+    Raises:
+        BadSource: if the source cannot be read.
+        OutputError: if the output cannot be written, or cannot represent the graph.
     """
-    place = Path(out)
+    path = Path(out)
     options = options or ReadOptions()
-    _check_ending(place, to)
-    if isinstance(source, str | os.PathLike) and format_written(place) is not None:
-        path = locate(source, options.progress)
-        if path.is_file():
-            check_place(place, existing)
-            return _streamed(path, place, splits, options)
+    _check_extension(path, to)
+    if isinstance(source, str | os.PathLike) and output_format(path) is not None:
+        source_path = locate(source, options.progress)
+        if source_path.is_file():
+            check_output_path(path, existing)
+            return _convert_file(source_path, path, splits, options)
     graph = source if isinstance(source, KnowledgeGraph) else read_with(options, source)
     literals: LiteralsAs = "literals" if options.literals == "keep" else "names"
-    write_graph(graph, place, to=to or "tsv", splits=splits, existing=existing, literals=literals)
+    write_graph(graph, path, to=to or "tsv", splits=splits, existing=existing, literals=literals)
     parts = {"train": graph.facts} if splits == "merge" else graph.splits
     counts = {split: len(triples) for split, triples in parts.items() if len(triples)}
-    return Converted(place, counts, graph.report.splits)
+    return Conversion(path, counts, graph.report.splits)
 
 
-def _check_ending(place: Path, to: str | None) -> None:
-    is_file = format_written(place) is not None
+def _check_extension(path: Path, to: str | None) -> None:
+    is_file = output_format(path) is not None
     if is_file and to is not None:
-        raise OutputError(f"{place}: the name tells the format; --to is for folders")
-    if not is_file and to is None and place.suffix:
-        known = ", ".join(WRITTEN)
+        raise OutputError(f"{path}: the file extension is the format; to={to!r} is for folders")
+    if not is_file and to is None and path.suffix:
         raise OutputError(
-            f"{place}: nothing is written as {place.suffix}; use {known} (or a folder, with --to)"
+            f"{path}: {path.suffix} is not an output format; use {', '.join(FORMATS)} (or a "
+            "folder, with to='tsv')"
         )
 
 
-def _streamed(path: Path, place: Path, splits: SplitChoice, options: ReadOptions) -> Converted:
-    if place.exists() and place.samefile(path):
-        raise OutputError(f"{place}: is what is read; write to another name")
-    kind = format_written(place)
-    told = splits == "keep" and kind in KEEPS_SPLITS and _may_tell_splits(path, options)
+def _convert_file(
+    source: Path, path: Path, splits: SplitChoice, options: ReadOptions
+) -> Conversion:
+    if path.exists() and path.samefile(source):
+        raise OutputError(f"{path}: is the source; choose another name")
+    file_format = output_format(path)
+    has_splits = (
+        splits == "keep"
+        and file_format in FORMATS_WITH_SPLITS
+        and _may_include_splits(source, options)
+    )
     literals: LiteralsAs = "literals" if options.literals == "keep" else "names"
-    choices = WriteChoices("told" if told else "untold", "nodes", literals)
-    tally = tally_for(path, "")
+    write_options = WriteOptions("include" if has_splits else "omit", "nodes", literals)
+    tally = make_tally(source, "")
     counts: Counter[str] = Counter()
-    pieces = reader_for(path, options.format).read(path, options, tally)
-    with atomic_file(place) as draft, open_sink(place, draft, choices) as sink:
+    pieces = reader_for(source, options.format).read(source, options, tally)
+    with atomic_file(path) as draft, open_sink(path, draft, write_options) as sink:
         for piece in pieces:
-            if piece.split != "train" and splits == "keep" and not told:
-                raise untold_splits(place, ("train", piece.split))
+            if piece.split != "train" and splits == "keep" and not has_splits:
+                raise splits_error(path, ("train", piece.split))
             sink.write(piece)
             counts["train" if splits == "merge" else piece.split] += len(piece.heads)
         if not counts["train"]:
-            raise BadSource(why_empty(tally))
-        sink.tell(tally.annotations)
-    if kind not in KEEPS_ANNOTATIONS:
-        warn_of_lost(place, tally.annotations)
+            raise BadSource(describe_empty(tally))
+        sink.write_annotations(tally.annotations)
+    if file_format not in FORMATS_WITH_ANNOTATIONS:
+        warn_about_lost(path, tally.annotations)
     total = counts.total()
-    return Converted(place, dict(counts), {"train": SplitReport.of(tally, total, total)})
+    return Conversion(path, dict(counts), {"train": SplitReport.of(tally, total, total)})
 
 
-def _may_tell_splits(path: Path, options: ReadOptions) -> bool:
+def _may_include_splits(source: Path, options: ReadOptions) -> bool:
     if options.format is not None:
-        return options.format in _FORMATS_TELLING_SPLITS
-    return suffix_of(path) in _MAY_TELL_SPLITS
+        return options.format in _SOURCE_FORMATS_WITH_SPLITS
+    return suffix_of(source) in _SUFFIXES_WITH_SPLITS

@@ -1,4 +1,4 @@
-"""A knowledge graph: names, facts by split, types, and the report of how they were read."""
+"""The knowledge graph: vocabularies, triples per split, types and the report of reading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fivestar.graph.arrow import to_arrow
 from fivestar.graph.report import ReadReport
 from fivestar.graph.triples import Ids, Triples
 from fivestar.graph.vocabulary import Vocabulary
-from fivestar.spelling import closest_names
+from fivestar.spelling import closest_names, did_you_mean
 
 SPLITS = ("train", "valid", "test")
 _SPLIT_TYPE = pa.dictionary(pa.int8(), pa.string())
@@ -32,7 +32,7 @@ _SELF_LOOP_SHARE = 0.03
 
 @dataclass(frozen=True)
 class EntityTypes:
-    """Which entity is of which types: pairs (entity id, type id), ordered by entity."""
+    """Types of entities: pairs (entity id, type id), sorted by entity."""
 
     vocabulary: Vocabulary
     entities: Ids
@@ -46,7 +46,7 @@ class EntityTypes:
             object.__setattr__(self, column, values)
 
     def of(self, entity: int) -> list[str]:
-        """The types of an entity."""
+        """Return the names of the types of an entity."""
         start, end = np.searchsorted(self.entities, [entity, entity + 1])
         return self.vocabulary.names_of(self.types[start:end])
 
@@ -64,10 +64,19 @@ class EntityTypes:
 
 @dataclass(frozen=True)
 class KnowledgeGraph:
-    """Entities, relations and facts. It never changes; what changes a graph makes a new one.
+    """An immutable knowledge graph.
 
-    `train` holds every fact once; `valid` and `test` keep their lines as published. Two graphs are
-    equal when they hold the same facts under the same names and ids, however they were read.
+    Two graphs are equal if they have the same facts with the same names and ids.
+
+    Attributes:
+        name: the name of the graph.
+        entities: the names of entities.
+        relations: the names of relations.
+        train: the distinct training facts.
+        valid: the validation facts, with duplicates as published.
+        test: the test facts, with duplicates as published.
+        types: the types of entities, if there are any.
+        report: how the lines of the source were used.
     """
 
     name: str
@@ -90,7 +99,7 @@ class KnowledgeGraph:
 
     @property
     def splits(self) -> Mapping[str, Triples]:
-        """The facts by the name of their split."""
+        """The facts by split."""
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
     @cached_property
@@ -123,24 +132,32 @@ class KnowledgeGraph:
         return float((count[pair_of] > 1).mean()) if len(pairs) else 0.0
 
     def required_types(self) -> EntityTypes:
-        """The types of entities, or an error that says how a graph gets them."""
+        """Return the types of entities.
+
+        Raises:
+            GraphError: if the graph has none.
+        """
         if self.types is None:
             raise GraphError(
-                f"{self.name} has no types; put a file entity_types.tsv (entity, type) beside its "
+                f"{self.name} has no types; add a file entity_types.tsv (entity, type) next to its "
                 "triples and train again"
             )
         return self.types
 
     def split(self, name: str) -> Triples:
-        """The facts of one split."""
+        """Return the facts of a split.
+
+        Raises:
+            SettingsError: if there is no such split.
+        """
         try:
             return self.splits[name]
         except KeyError:
-            near = closest_names(name, SPLITS) or list(SPLITS)
-            raise SettingsError(f"no split {name!r}; did you mean {' or '.join(near)}?") from None
+            suggestions = closest_names(name, SPLITS) or SPLITS
+            raise SettingsError(f"no split {name!r}{did_you_mean(suggestions)}") from None
 
     def translated(self, triples: Triples, into: KnowledgeGraph) -> Triples:
-        """Triples of this graph with the ids of another; those it has no names for are left out."""
+        """Return triples with the ids of another graph; omit those with names that it lacks."""
         entity = self.entities.ids_in(into.entities)
         relation = self.relations.ids_in(into.relations)
         columns = (entity[triples.heads], relation[triples.relations], entity[triples.tails])
@@ -148,7 +165,7 @@ class KnowledgeGraph:
         return Triples(*(column[known] for column in columns))
 
     def named(self, triples: Triples) -> pa.Table:
-        """These facts by name, as a table with the columns head, relation and tail."""
+        """Return triples by name, as a table with the columns head, relation and tail."""
         return pa.table(
             {
                 "head": self.entities.names.take(to_arrow(triples.heads)),
@@ -158,24 +175,24 @@ class KnowledgeGraph:
         )
 
     def to_arrow(self) -> pa.Table:
-        """All facts by name: head, relation, tail and split. It reads back as the same graph."""
+        """Return all facts by name: head, relation, tail and split. It reads back the same."""
         tables = []
         for split, triples in self.splits.items():
             table = self.named(triples)
-            told = pa.repeat(pa.scalar(split), len(triples)).dictionary_encode()
-            tables.append(table.append_column("split", told.cast(_SPLIT_TYPE)))
+            column = pa.repeat(pa.scalar(split), len(triples)).dictionary_encode()
+            tables.append(table.append_column("split", column.cast(_SPLIT_TYPE)))
         return pa.concat_tables(tables).unify_dictionaries()
 
     def to_pandas(self) -> Any:
-        """The same as a DataFrame."""
+        """Return all facts by name as a DataFrame, like `to_arrow`."""
         require("pandas", "pandas", "a DataFrame")
         return self.to_arrow().to_pandas()
 
     def to_networkx(self) -> Any:
-        """The facts as a MultiDiGraph: a relation is the key of an edge, its split an attribute.
+        """Return the facts as a MultiDiGraph: the relation is the key of an edge.
 
-        Nodes have their label and types as attributes, where they have some. A fact of several
-        splits is one edge, of the first of them.
+        Edges have the attribute split, nodes the attributes label and types. A fact of several
+        splits is one edge, with the first of them.
         """
         networkx = require("networkx", "networkx", "a MultiDiGraph")
         graph = networkx.MultiDiGraph(name=self.name)

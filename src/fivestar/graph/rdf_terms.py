@@ -1,8 +1,8 @@
-"""Names of a graph as terms of RDF, and back: the one rule for all that is read and written.
+"""Conversion of names to RDF terms and back, for all readers and writers.
 
-A term is written as in N-Triples. Names that are IRIs stay what they are; all others become IRIs of
-our own, `urn:fivestar:entity:…`, and turn back into the same names when read. No two names share a
-term, so a graph survives the way through RDF.
+Terms are written as in N-Triples. Names that are IRIs remain unchanged; all others become IRIs
+`urn:fivestar:entity:…`, which are read back as the same names. Distinct names have distinct terms,
+so a graph is preserved in RDF.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SKOS = "http://www.w3.org/2004/02/skos/core#"
 TYPE = f"<{RDF}type>"
 LABEL = f"<{RDFS}label>"
 DESCRIPTION = f"<{RDFS}comment>"
-# In the order of trust.
+# In the order of preference.
 LABELS = (f"<{_SKOS}prefLabel>", LABEL)
 DESCRIPTIONS = (
     DESCRIPTION,
@@ -26,10 +26,10 @@ DESCRIPTIONS = (
     "<https://schema.org/description>",
     "<http://purl.org/dc/terms/description>",
 )
-# The named graphs that hold the splits of a graph in one file.
+# Named graphs of the splits in one file.
 SPLIT_GRAPHS = {f"<urn:fivestar:split:{split}>": split for split in ("train", "valid", "test")}
 
-_OURS = "urn:fivestar:"
+_PREFIX = "urn:fivestar:"
 _UCS = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
     f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 14)
 )
@@ -38,7 +38,7 @@ _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _PLAIN = rf"A-Za-z0-9\-._~!$&'()*+,;={_UCS}"
 _BYTE = "%[0-9A-Fa-f]{2}"
 _IN_PATH = f"(?:[{_PLAIN}:@]|{_BYTE})"
-# RFC 3987, without addresses in brackets as the host. For Python's engine and for RE2 alike.
+# RFC 3987, without IP addresses in brackets as the host. Valid for Python's engine and for RE2.
 IRI = (
     r"[A-Za-z][A-Za-z0-9+.\-]*:"
     f"(?://(?:(?:[{_PLAIN}:]|{_BYTE})*@)?(?:[{_PLAIN}]|{_BYTE})*(?::[0-9]*)?(?:/{_IN_PATH}*)*"
@@ -48,10 +48,10 @@ IRI = (
     rf"(?:\?(?:[{_PLAIN}:@/?{_PRIVATE}]|{_BYTE})*)?"
     f"(?:#(?:[{_PLAIN}:@/?]|{_BYTE})*)?"
 )
-# Fewer than N-Triples allows: what these match, every tool reads as the same node.
+# A subset of what N-Triples allows, which all tools read as the same node.
 BLANK = r"_:[A-Za-z0-9_](?:[A-Za-z0-9_.\-]*[A-Za-z0-9_\-])?"
-# Literals as pyoxigraph writes them, so that they read back as the same; but not of types that say
-# nothing or need a language.
+# Literals as pyoxigraph writes them, so that they read back the same; without types that are
+# implicit or need a language.
 LITERAL = (
     r'"(?:[^"\\\x00-\x1f\x7f]|\\[tbnrf"\\]|\\u00(?:0[0-7BEF]|1[0-9A-F]|7F))*"'
     rf"(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^<{IRI}>)?"
@@ -74,37 +74,37 @@ _TO_ESCAPE = str.maketrans(_ESCAPES)
 
 
 def name_as_iri(name: str, kind: str) -> str:
-    """The IRI of a name, which has no other.
+    """Return the unique IRI of a name.
 
     >>> name_as_iri("http://example.org/x", "entity"), name_as_iri("New York", "entity")
     ('http://example.org/x', 'urn:fivestar:entity:New%20York')
     """
-    if _IS_IRI.fullmatch(name) and not name.startswith(_OURS):
+    if _IS_IRI.fullmatch(name) and not name.startswith(_PREFIX):
         return name
-    return f"{_OURS}{kind}:{quote(name, safe='')}"
+    return f"{_PREFIX}{kind}:{quote(name, safe='')}"
 
 
 def iri_as_name(iri: str, kind: str) -> str:
-    """The name that became this IRI, or else the IRI itself.
+    """Return the name of an IRI of `name_as_iri`; any other IRI is its own name.
 
     >>> iri_as_name("urn:fivestar:entity:New%20York", "entity")
     'New York'
     >>> iri_as_name("urn:fivestar:entity:New%20York", "relation")
     'urn:fivestar:entity:New%20York'
     """
-    prefix = f"{_OURS}{kind}:"
+    prefix = f"{_PREFIX}{kind}:"
     if not iri.startswith(prefix):
         return iri
     try:
         name = unquote_to_bytes(iri.removeprefix(prefix)).decode()
     except UnicodeDecodeError:
         return iri
-    # Only what we would write so ourselves: two IRIs never become one name.
+    # Only the canonical form, so that two IRIs never become the same name.
     return name if name and name_as_iri(name, kind) == iri else iri
 
 
 def literal(text: str, language: str | None = None, datatype: str | None = None) -> str:
-    r"""A literal as a term.
+    r"""Return a literal as a term.
 
     >>> print(literal('say "hi"\n', "en"))
     "say \"hi\"\n"@en
@@ -114,17 +114,17 @@ def literal(text: str, language: str | None = None, datatype: str | None = None)
 
 
 def literal_text(term: str) -> str:
-    r"""The text of a literal.
+    r"""Return the text of a literal.
 
     >>> literal_text(r'"caf\u00E9"@fr')
     'café'
     """
-    text = term[1 : term.rindex('"')]  # neither a language nor a type holds a quote
+    text = term[1 : term.rindex('"')]  # neither a language nor a type contains a quote
     return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    short, long, letter = found.groups()
+def _unescaped(match: re.Match[str]) -> str:
+    short, long, letter = match.groups()
     if letter is not None:
         return _ESCAPED.get(letter, letter)
     return chr(int(short or long, 16))

@@ -1,4 +1,4 @@
-"""`read_graph`: any source in, a `KnowledgeGraph` out."""
+"""`read_graph`: read any source into a `KnowledgeGraph`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fivestar.errors import BadSource, GraphWarning
-from fivestar.graph.annotating import labelled, typed, with_annotations
-from fivestar.graph.building import Encoder
-from fivestar.graph.catalog import DEMO_FOLDER, DEMO_NAME, locate
+from fivestar.graph.annotations import with_annotation_files, with_annotations
+from fivestar.graph.checks import suspicious_findings
 from fivestar.graph.choices import (
     BadLineChoice,
     FormatName,
@@ -19,25 +18,24 @@ from fivestar.graph.choices import (
     LiteralChoice,
     TypeChoice,
 )
+from fivestar.graph.datasets import DEMO_FOLDER, DEMO_NAME, locate
+from fivestar.graph.encoding import Encoder
 from fivestar.graph.knowledge_graph import SPLITS, KnowledgeGraph
-from fivestar.graph.readers import READERS, reader_for
-from fivestar.graph.readers.annotations import find_annotations, read_annotations
+from fivestar.graph.readers import reader_for, split_files
 from fivestar.graph.readers.base import (
-    SPLIT_NAMES,
     Annotations,
     Columns,
     Progress,
     ReadOptions,
     Tally,
     TripleColumns,
-    split_called,
+    plural,
+    split_named,
 )
-from fivestar.graph.readers.compression import SUFFIXES as PACKED
-from fivestar.graph.readers.dialect import counted
-from fivestar.graph.readers.openke import NumberedFacts, find_openke
+from fivestar.graph.readers.files import COMPRESSED
+from fivestar.graph.readers.openke import NumberedFacts
 from fivestar.graph.report import ReadReport, SplitReport
 from fivestar.graph.storage import is_saved_graph, load_graph
-from fivestar.graph.suspicions import suspicions
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 
@@ -58,34 +56,41 @@ def read_graph(  # noqa: PLR0913
     name: str | None = None,
     progress: Progress | None = None,
 ) -> KnowledgeGraph:
-    """Read a knowledge graph from wherever it is.
+    """Read a knowledge graph.
 
     Args:
-        source: a file of triples (text, RDF, Parquet, Arrow, results of SPARQL), a folder of
-            train/valid/test files, a folder of OpenKE or one that `save_graph` wrote, the name of a
-            data set, a table (pandas, polars, pyarrow), a graph of NetworkX or rdflib, a triples
-            factory of PyKEEN, an iterable of (head, relation, tail), or a mapping from split names
-            to any of these. Without a source it is the embedded graph of countries and cities.
-        delimiter: what separates the fields of a text file; found out if not given.
-        header: whether text files begin with a header: "yes", "no", or "auto" to find out.
+        source: a file of triples (text, RDF, Parquet, Arrow, SPARQL results), a folder with
+            train/valid/test files, a folder of OpenKE or of `save_graph`, the name of a dataset, a
+            table (pandas, polars, pyarrow), a graph of NetworkX or rdflib, a triples factory of
+            PyKEEN, an iterable of (head, relation, tail), or a mapping from split names to any of
+            these. By default the bundled demo graph of countries and cities.
+        delimiter: the delimiter of text files; detected by default.
+        header: whether text files have a header: "yes", "no", or "auto" to detect it.
         columns: names or numbers (from 0) of the head, relation and tail column, in this order.
         quote: the quote character of text files, "" for none; by default `"`, and none in
             tab-separated files.
-        on_bad_line: "error" stops at the first line that cannot be read; "skip" leaves such lines
-            out and says how many and which in `graph.report`.
-        format: what files are, where their names do not tell: "text", "nt", "nq", "ttl", "trig",
-            "rdf" (RDF/XML), "jsonld", "srj", "srx" (results of SPARQL), "parquet" or "arrow"; or
-            "openke", where a folder could be read in two ways.
-        graphs: the IRIs of the named graphs to read, "default" for the one without a name; by
-            default all.
-        literals: "drop" leaves statements about literals out and counts them; "keep" makes
-            literals entities, under names such as '"text"@en'.
-        types: rdf:type tells "types" of entities, or is a relation as others are ("triples").
-        language: which labels are preferred; then those of no language, then any.
-        name: a name for the graph; by default that of its file or folder.
-        progress: called with (bytes done, bytes in all) while large files are read.
+        on_bad_line: "error" raises an error at the first bad line; "skip" skips bad lines and lists
+            them in `graph.report`.
+        format: the format of files, if their names do not show it: "text", "nt", "nq", "ttl",
+            "trig", "rdf" (RDF/XML), "jsonld", "srj", "srx" (SPARQL results), "parquet" or "arrow";
+            or "openke", if a folder could be read in two ways.
+        graphs: IRIs of the named graphs to read, "default" for the default graph; by default all.
+        literals: "drop" skips statements about literals and counts them; "keep" makes literals
+            entities, with names such as '"text"@en'.
+        types: read rdf:type as "types" of entities, or as a relation ("triples").
+        language: the preferred language of labels; then labels without a language, then any.
+        name: the name of the graph; by default that of its file or folder.
+        progress: called with (bytes done, bytes in total) while large files are read.
 
-    Anything legal but suspicious is a `GraphWarning`, and is kept in `graph.report.warnings`.
+    Returns:
+        The graph. Suspicious findings are issued as `GraphWarning` and listed in
+        `graph.report.warnings`.
+
+    Raises:
+        SourceNotFound: if there is no such file, folder or dataset.
+        BadSource: if the source cannot be read; `BadLine` if it is a single line.
+        SettingsError: if an argument is invalid.
+        MissingExtra: if the format needs an optional dependency.
 
     >>> graph = read_graph([("Paris", "capital_of", "France"), ("Rome", "capital_of", "Italy")])
     >>> graph
@@ -112,7 +117,7 @@ def read_graph(  # noqa: PLR0913
 def read_with(
     options: ReadOptions, source: object = None, name: str | None = None
 ) -> KnowledgeGraph:
-    """The same with all options in one."""
+    """Read a knowledge graph, with all options in one object; see `read_graph`."""
     folder: Path | None = None
     if source is None or isinstance(source, str | os.PathLike):
         path = DEMO_FOLDER if source is None else locate(source, options.progress)
@@ -125,181 +130,115 @@ def read_with(
         sources = _split_sources(source)
     else:
         sources = {"train": source}
-    graph, tallies = _built(sources, options, name or "graph")
+    graph, tallies = _build(sources, options, name or "graph")
     if folder is not None:
-        graph = _annotated(graph, folder, options, tallies)
-    return _reported(graph, tallies)
+        graph = with_annotation_files(graph, folder, options, tallies)
+    findings = tuple(suspicious_findings(graph, tallies))
+    for message in findings:
+        warnings.warn(message, GraphWarning, stacklevel=3)
+    return replace(graph, report=replace(graph.report, warnings=findings))
 
 
-def _built(
+def _stem(path: Path) -> str:
+    name = path.resolve().name
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    return Path(name).stem if path.is_file() else name
+
+
+def _split_sources(mapping: Mapping[object, object]) -> dict[str, object]:
+    """Return the sources of a mapping by split."""
+    sources: dict[str, object] = {}
+    for key, source in mapping.items():
+        split = split_named(str(key))
+        if split is None or split in sources:
+            raise BadSource(f"{key!r} is not the name of one split; use train, valid and test")
+        sources[split] = locate(source) if isinstance(source, str | os.PathLike) else source
+    if "train" not in sources:
+        raise BadSource("there is no 'train' among the splits; a graph needs training triples")
+    return sources
+
+
+def _build(
     sources: Mapping[str, object], options: ReadOptions, name: str
 ) -> tuple[KnowledgeGraph, dict[str, Tally]]:
     encoder = Encoder()
-    found: dict[str, Triples] = {}
+    splits: dict[str, Triples] = {}
     tallies: dict[str, Tally] = {}
-    within: dict[str, list[TripleColumns]] = {}  # held out within the file of train
+    held_out: dict[str, list[TripleColumns]] = {}  # pieces of valid and test in the train source
     for split in SPLITS:
         if split in sources:
             source = sources[split]
             scope = f"{split}." if len(sources) > 1 else ""
-            tally = tally_for(source, f"{split} ({name})")
+            tally = make_tally(source, f"{split} ({name})")
             reader = reader_for(source, options.format)
             pieces = reader.read(source, replace(options, blank_scope=scope), tally)
-            found[split] = encoder.encode(_of_train(pieces, within))
+            splits[split] = encoder.encode(_train_pieces(pieces, held_out))
             tallies[split] = tally
-    if len(sources) > 1 and within:
-        held = " and ".join(within)
+    if len(sources) > 1 and held_out:
         raise BadSource(
-            f"{tallies['train'].source}: says itself which triples are {held}, but there are "
-            "other files as well; give one or the other"
+            f"{tallies['train'].source}: contains the triples of {' and '.join(held_out)}, but "
+            "there are other files as well; pass one or the other"
         )
-    for split, held_out in within.items():
-        found[split] = encoder.encode(held_out)
-        tallies[split] = Tally(tallies["train"].source, tallies["train"].unit, len(found[split]))
-        tallies["train"].lines -= len(found[split])
-    if not len(found["train"]):
-        raise BadSource(why_empty(tallies["train"]))
-    distinct = {split: triples.distinct() for split, triples in found.items()}
+    for split, pieces_of_split in held_out.items():
+        splits[split] = encoder.encode(pieces_of_split)
+        tallies[split] = Tally(tallies["train"].source, tallies["train"].unit, len(splits[split]))
+        tallies["train"].lines -= len(splits[split])
+    if not len(splits["train"]):
+        raise BadSource(describe_empty(tallies["train"]))
+    distinct = {split: triples.distinct() for split, triples in splits.items()}
     reports = {
-        split: SplitReport.of(tallies[split], len(found[split]), len(distinct[split]))
+        split: SplitReport.of(tallies[split], len(splits[split]), len(distinct[split]))
         for split in SPLITS
-        if split in found
+        if split in splits
     }
     graph = KnowledgeGraph(
         name=name,
         entities=Vocabulary("entity", encoder.entities),
         relations=Vocabulary("relation", encoder.relations),
         train=distinct["train"],
-        valid=found.get("valid", Triples.of([])),
-        test=found.get("test", Triples.of([])),
+        valid=splits.get("valid", Triples.of([])),
+        test=splits.get("test", Triples.of([])),
         report=ReadReport(reports),
     )
-    told = Annotations()
+    annotations = Annotations()
     for tally in tallies.values():
-        told.add(tally.annotations)
-    return with_annotations(graph, told), tallies
+        annotations.add(tally.annotations)
+    return with_annotations(graph, annotations), tallies
 
 
-def tally_for(source: object, otherwise: str) -> Tally:
-    """A tally for a source, by its path if it has one."""
-    if isinstance(source, Path | NumberedFacts):
-        return Tally(str(source), "line")
-    return Tally(otherwise, "row")
-
-
-def _of_train(
-    pieces: Iterable[TripleColumns], others: dict[str, list[TripleColumns]]
+def _train_pieces(
+    pieces: Iterable[TripleColumns], held_out: dict[str, list[TripleColumns]]
 ) -> Iterator[TripleColumns]:
-    """The pieces for training; the others are put by, so that ids follow train, valid and test."""
+    """Yield the pieces of train; set the others aside, so that ids follow train, valid, test."""
     for piece in pieces:
         if piece.split == "train":
             yield piece
         elif len(piece.heads):
-            others.setdefault(piece.split, []).append(piece)
+            held_out.setdefault(piece.split, []).append(piece)
 
 
-def why_empty(tally: Tally) -> str:
-    """What a source holds that has no triple."""
+def make_tally(source: object, name: str) -> Tally:
+    """Return an empty tally, named by the path of a source or else by `name`."""
+    if isinstance(source, Path | NumberedFacts):
+        return Tally(str(source), "line")
+    return Tally(name, "row")
+
+
+def describe_empty(tally: Tally) -> str:
+    """Return an error message about a source without triples: what it contains instead."""
     counts = f"{tally.headers} header, {tally.blanks:,} blank, {tally.bad:,} bad"
     advice = ""
     for what, count, remedy in (
-        ("of other graphs", tally.other_graphs, "--graph chooses them"),
+        ("of other graphs", tally.other_graphs, "select them with graphs=['IRI']"),
         ("labels", tally.labels, ""),
-        ("types", tally.types, "--types triples keeps them"),
-        ("literals", tally.literals, "--literals keep keeps them"),
+        ("types", tally.types, "keep them with types='triples'"),
+        ("literals", tally.literals, "keep them with literals='keep'"),
     ):
         if count:
             counts += f", {count:,} {what}"
             advice += f"; {remedy}" if remedy else ""
     return (
-        f"{tally.source}: holds no triple ({counted(tally.lines, tally.unit)}: {counts}); a graph "
-        f"needs at least one{advice}"
+        f"{tally.source}: contains no triple ({plural(tally.lines, tally.unit)}: {counts}); a "
+        f"graph needs at least one{advice}"
     )
-
-
-def _reported(graph: KnowledgeGraph, tallies: dict[str, Tally]) -> KnowledgeGraph:
-    found = tuple(suspicions(graph, tallies))
-    for message in found:
-        warnings.warn(message, GraphWarning, stacklevel=3)
-    return replace(graph, report=replace(graph.report, warnings=found))
-
-
-def _stem(path: Path) -> str:
-    name = path.resolve().name
-    for ending in PACKED:
-        name = name.removesuffix(ending)
-    return Path(name).stem if path.is_file() else name
-
-
-def _split_sources(given: Mapping[object, object]) -> dict[str, object]:
-    """The splits of a mapping, under our names for them."""
-    found: dict[str, object] = {}
-    for key, source in given.items():
-        split = split_called(str(key))
-        if split is None or split in found:
-            raise BadSource(f"{key!r} is not the name of one split; use train, valid and test")
-        found[split] = locate(source) if isinstance(source, str | os.PathLike) else source
-    if "train" not in found:
-        raise BadSource("there is no 'train' among the splits; a graph needs training triples")
-    return found
-
-
-def split_files(folder: Path, given: FormatName | None = None) -> dict[str, object]:
-    """The file of each split in a folder."""
-    endings = {
-        suffix + packed
-        for reader in READERS
-        for suffixes in reader.formats.values()
-        for suffix in suffixes
-        for packed in ("", *PACKED)
-    }
-    numbered = find_openke(folder)
-    if given == "openke" and "train" not in numbered:
-        raise BadSource(f"{folder}: no train2id.txt here, so it is no folder of OpenKE")
-    if given == "openke":
-        return numbered
-    try:
-        here = sorted(path for path in folder.iterdir() if path.is_file())
-    except OSError as error:
-        raise BadSource(f"{folder}: cannot be read: {error.strerror}") from error
-    found: dict[str, object] = {}
-    for split, names in SPLIT_NAMES.items():
-        fitting = [
-            path for path in here if path.name.casefold() in {n + e for n in names for e in endings}
-        ]
-        if len(fitting) > 1:
-            raise BadSource(
-                f"{folder}: {' and '.join(path.name for path in fitting)} are both the {split} "
-                "split; keep one"
-            )
-        if fitting:
-            found[split] = fitting[0]
-    if "train" not in found and "train" in numbered:
-        return numbered
-    if "train" not in found:
-        listed = ", ".join(path.name for path in here[:8]) or "nothing"
-        listed += f" and {len(here) - 8} more" if len(here) > 8 else ""
-        raise BadSource(
-            f"{folder}: no train.txt, train.tsv, train.nt, train.parquet … here (there is "
-            f"{listed}); name the training file so, or give the path of one file"
-        )
-    return found
-
-
-def _annotated(
-    graph: KnowledgeGraph, folder: Path, options: ReadOptions, tallies: dict[str, Tally]
-) -> KnowledgeGraph:
-    """The graph with the labels and types that lie beside its triples."""
-    changes: dict[str, object] = {}
-    for field, stem in (("entities", "entity_labels"), ("relations", "relation_labels")):
-        if path := find_annotations(folder, stem):
-            tally = tallies[stem] = Tally(str(path))
-            rows = list(read_annotations(path, options, tally, most_fields=3))
-            columns = ([row[0] for row in rows], [row[1] for row in rows])
-            descriptions = ["".join(row[2:]) for row in rows]
-            changes[field] = labelled(getattr(graph, field), *columns, descriptions)
-    if path := find_annotations(folder, "entity_types"):
-        tally = tallies["entity_types"] = Tally(str(path))
-        pairs = read_annotations(path, options, tally, most_fields=2)
-        changes["types"] = typed(graph, [(name, kind) for name, kind in pairs if kind])
-    return replace(graph, **changes)  # type: ignore[arg-type]

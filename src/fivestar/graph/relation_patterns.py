@@ -1,7 +1,7 @@
-"""Which relations mirror, repeat or compose others, with support and confidence.
+"""Patterns among relations: symmetric, inverse, duplicate and composed, by rule mining.
 
-The support of a rule is how many facts satisfy all of it; its confidence is the share of the facts
-(or two-step paths) satisfying its left side that satisfy its right side too.
+The support of a rule is the number of facts that satisfy all of it; its confidence is the share of
+the facts (or two-step paths) satisfying its left side that satisfy its right side too.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy.typing as npt
 
 from fivestar.graph.triples import Keys, Triples
 
-# Rules below these are noise. A symmetric relation that is half missing is still worth seeing.
-LEAST_SUPPORT = 5
-LEAST_CONFIDENCE = 0.5
-# Two-step paths are counted one by one up to this many, and sampled beyond.
-PATHS_LOOKED_AT = 2_000_000
-_ROWS_AT_ONCE = 2_000_000
+# Rules below these are noise. A symmetric relation with half of its facts missing still counts.
+MIN_SUPPORT = 5
+MIN_CONFIDENCE = 0.5
+# Maximum number of two-step paths; more are sampled.
+MAX_PATHS = 2_000_000
+_BATCH_SIZE = 2_000_000
 
 Ids64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class RelationRule:
-    """The relations on the left side imply `then`, with this support and confidence."""
+    """The relations `given` imply the relation `then`, with a support and a confidence."""
 
     given: tuple[int, ...]
     then: int
@@ -37,20 +37,20 @@ class RelationRule:
 
 @dataclass(frozen=True)
 class RelationPatterns:
-    """The patterns among the relations of a graph, the surest first."""
+    """The patterns among the relations of a graph, by decreasing confidence."""
 
     symmetric: tuple[RelationRule, ...]
     anti_symmetric: tuple[RelationRule, ...]
     inverse: tuple[RelationRule, ...]
     duplicate: tuple[RelationRule, ...]
     composed: tuple[RelationRule, ...]
-    # The share of all two-step paths that were looked at: 1 if `composed` is exact.
+    # The share of all two-step paths that were sampled: 1 if `composed` is exact.
     paths_sampled: float
 
 
 @dataclass(frozen=True)
 class _PairIndex:
-    """Facts ordered by their (head, tail) pair: the relations between any two entities."""
+    """Facts sorted by (head, tail): the relations between any two entities."""
 
     keys: Keys
     relations: Ids64
@@ -63,25 +63,35 @@ class _PairIndex:
         return cls(keys[order], facts.relations[order].astype(np.int64), entities)
 
     def join(self, keys: Keys) -> Iterator[tuple[npt.NDArray[np.intp], Ids64]]:
-        """For each key the relations of its pair, as (row of the key, relation), piece by piece."""
-        order = np.argsort(keys, kind="stable")  # an ordered search walks the index, not the memory
+        """Yield batches of (row of the key, relation) for the relations of each pair."""
+        order = np.argsort(keys, kind="stable")  # sorted keys make the search local in memory
         keys = keys[order]
         start = np.searchsorted(self.keys, keys, "left")
         count = np.searchsorted(self.keys, keys, "right") - start
-        found = np.flatnonzero(count)
-        rows, start, count = order[found], start[found], count[found]
-        cuts = np.searchsorted(np.cumsum(count), np.arange(0, count.sum(), _ROWS_AT_ONCE), "right")
+        present = np.flatnonzero(count)
+        rows, start, count = order[present], start[present], count[present]
+        cuts = np.searchsorted(np.cumsum(count), np.arange(0, count.sum(), _BATCH_SIZE), "right")
         for first, last in pairwise([*cuts, len(rows)]):
-            some = count[first:last]
-            behind = np.repeat(start[first:last] - (np.cumsum(some) - some), some)
+            counts = count[first:last]
+            shift = np.repeat(start[first:last] - (np.cumsum(counts) - counts), counts)
             yield (
-                np.repeat(rows[first:last], some),
-                self.relations[behind + np.arange(len(behind))],
+                np.repeat(rows[first:last], counts),
+                self.relations[shift + np.arange(len(shift))],
             )
 
 
 def find_patterns(facts: Triples, entities: int, relations: int, seed: int = 0) -> RelationPatterns:
-    """All patterns of these distinct facts; a fact that links an entity to itself is in none."""
+    """Find the patterns among relations; self-loops are ignored.
+
+    Args:
+        facts: distinct facts.
+        entities: the number of entities.
+        relations: the number of relations.
+        seed: the seed of the sample of paths, if there are more than `MAX_PATHS`.
+
+    Returns:
+        Rules with at least `MIN_SUPPORT` and `MIN_CONFIDENCE`.
+    """
     facts = facts.take(np.flatnonzero(facts.heads != facts.tails))
     index = _PairIndex.of(facts, entities)
     sizes = np.bincount(facts.relations, minlength=relations)
@@ -89,17 +99,17 @@ def find_patterns(facts: Triples, entities: int, relations: int, seed: int = 0) 
     backward = facts.tails.astype(np.int64) * entities + facts.heads
     mirrored = _implications(index, backward, facts.relations, sizes)
     repeated = _implications(index, forward, facts.relations, sizes)
-    reversed_in_itself = {rule.given[0] for rule in mirrored if rule.given[0] == rule.then}
+    has_reversed_fact = {rule.given[0] for rule in mirrored if rule.given[0] == rule.then}
     composed, sampled = _compositions(facts, index, entities, relations, seed)
     return RelationPatterns(
-        symmetric=_sure(rule for rule in mirrored if rule.given[0] == rule.then),
+        symmetric=_confident(rule for rule in mirrored if rule.given[0] == rule.then),
         anti_symmetric=tuple(
             RelationRule((int(r),), int(r), int(sizes[r]), 1.0)
             for r in np.argsort(-sizes, kind="stable")
-            if sizes[r] >= LEAST_SUPPORT and int(r) not in reversed_in_itself
+            if sizes[r] >= MIN_SUPPORT and int(r) not in has_reversed_fact
         ),
-        inverse=_sure(rule for rule in mirrored if rule.given[0] != rule.then),
-        duplicate=_sure(rule for rule in repeated if rule.given[0] != rule.then),
+        inverse=_confident(rule for rule in mirrored if rule.given[0] != rule.then),
+        duplicate=_confident(rule for rule in repeated if rule.given[0] != rule.then),
         composed=composed,
         paths_sampled=sampled,
     )
@@ -108,10 +118,10 @@ def find_patterns(facts: Triples, entities: int, relations: int, seed: int = 0) 
 def _implications(
     index: _PairIndex, keys: Keys, relations: npt.NDArray[np.int32], sizes: npt.NDArray[np.intp]
 ) -> list[RelationRule]:
-    """For facts of each relation: which relations hold between the entities of these keys?"""
+    """Return the rules from the relation of each fact to the relations of its key."""
     width = len(sizes)
-    codes, counts = _counted(
-        relations[rows].astype(np.int64) * width + found for rows, found in index.join(keys)
+    codes, counts = _count_values(
+        relations[rows].astype(np.int64) * width + implied for rows, implied in index.join(keys)
     )
     return [
         RelationRule(
@@ -121,36 +131,38 @@ def _implications(
     ]
 
 
-def _counted(pieces: Iterator[Ids64]) -> tuple[Ids64, Ids64]:
-    """How often each value occurs in all pieces."""
+def _count_values(batches: Iterator[Ids64]) -> tuple[Ids64, Ids64]:
+    """Return the distinct values of all batches and their counts."""
     codes, counts = np.empty(0, np.int64), np.empty(0, np.int64)
-    for piece in pieces:
-        more, times = np.unique(piece, return_counts=True)
-        codes, place = np.unique(np.concatenate([codes, more]), return_inverse=True)
-        counts = np.bincount(place, np.concatenate([counts, times])).astype(np.int64)
+    for batch in batches:
+        new_codes, new_counts = np.unique(batch, return_counts=True)
+        codes, index = np.unique(np.concatenate([codes, new_codes]), return_inverse=True)
+        counts = np.bincount(index, np.concatenate([counts, new_counts])).astype(np.int64)
     return codes, counts
 
 
-def _sure(rules: Iterator[RelationRule]) -> tuple[RelationRule, ...]:
-    kept = (
-        rule
-        for rule in rules
-        if rule.support >= LEAST_SUPPORT and rule.confidence >= LEAST_CONFIDENCE
+def _confident(rules: Iterator[RelationRule]) -> tuple[RelationRule, ...]:
+    selected = (
+        rule for rule in rules if rule.support >= MIN_SUPPORT and rule.confidence >= MIN_CONFIDENCE
     )
-    return tuple(sorted(kept, key=lambda r: (-round(r.confidence, 3), -r.support, r.given, r.then)))
+    return tuple(
+        sorted(selected, key=lambda r: (-round(r.confidence, 3), -r.support, r.given, r.then))
+    )
 
 
 def _compositions(
     facts: Triples, index: _PairIndex, entities: int, relations: int, seed: int
 ) -> tuple[tuple[RelationRule, ...], float]:
-    """Rules x –r₁→ y –r₂→ z implies x –r₃→ z, over paths that do not return to where they began."""
+    """Find rules x –r₁→ y –r₂→ z implies x –r₃→ z, over paths with x ≠ z."""
     first, second, sampled = _paths(facts, entities, seed)
-    onward = np.flatnonzero(facts.heads[first] != facts.tails[second])
-    first, second = first[onward], second[onward]
+    open_paths = np.flatnonzero(facts.heads[first] != facts.tails[second])
+    first, second = first[open_paths], second[open_paths]
     body = facts.relations[first].astype(np.int64) * relations + facts.relations[second]
     bodies, body_counts = np.unique(body, return_counts=True)
     ends = facts.heads[first].astype(np.int64) * entities + facts.tails[second]
-    codes, counts = _counted(body[rows] * relations + found for rows, found in index.join(ends))
+    codes, counts = _count_values(
+        body[rows] * relations + implied for rows, implied in index.join(ends)
+    )
     of_body = body_counts[np.searchsorted(bodies, codes // relations)]
     rules = (
         RelationRule(
@@ -160,26 +172,26 @@ def _compositions(
             float(n / total),
         )
         for code, n, total in zip(codes, counts, of_body, strict=True)
-        if n >= LEAST_SUPPORT
+        if n >= MIN_SUPPORT
     )
-    return _sure(rules), sampled
+    return _confident(rules), sampled
 
 
 def _paths(
     facts: Triples, entities: int, seed: int
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], float]:
-    """Two-step paths as pairs of facts, all of them or a uniform sample, and the share taken."""
+    """Return two-step paths as pairs of facts, all or a uniform sample, and the sampled share."""
     outgoing = np.argsort(facts.heads, kind="stable")
     start = np.searchsorted(facts.heads[outgoing], np.arange(entities + 1))
-    degree = np.diff(start)[facts.tails]  # how many facts continue each fact
+    degree = np.diff(start)[facts.tails]  # number of continuations of each fact
     total = int(degree.sum())
-    if total <= PATHS_LOOKED_AT:
+    if total <= MAX_PATHS:
         number, share = np.arange(total), 1.0
     else:
-        picked = np.random.default_rng(seed).integers(0, total, PATHS_LOOKED_AT)
-        number, share = np.unique(picked), 0.0
+        sample = np.random.default_rng(seed).integers(0, total, MAX_PATHS)
+        number, share = np.unique(sample), 0.0
         share = len(number) / total
-    upto = np.cumsum(degree)
-    first = np.searchsorted(upto, number, "right")
-    step = number - (upto[first] - degree[first])
+    ends = np.cumsum(degree)
+    first = np.searchsorted(ends, number, "right")
+    step = number - (ends[first] - degree[first])
     return first, outgoing[start[facts.tails[first]] + step], share

@@ -1,4 +1,4 @@
-"""What became of every line that was read."""
+"""Reports of how every line of a source was used."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fivestar.graph.readers.base import SkippedLine, Tally
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What became of the lines of one split.
+    """How the lines of one split were used.
 
-    `lines` = headers + blanks + bad lines + triples + duplicates, and in RDF + literals that were
-    dropped + labels (descriptions, too) + types + statements of other graphs.
+    `lines` = headers + blanks + bad_lines + triples + duplicates, and for RDF + literals (dropped)
+    + labels (and descriptions) + types + other_graphs.
     """
 
     source: str = ""
@@ -32,7 +32,7 @@ class SplitReport:
 
     @classmethod
     def of(cls, tally: Tally, triples: int, distinct: int) -> SplitReport:
-        """The report of a split that holds this many triples, and this many different ones."""
+        """Return the report of a split with this number of triples and of distinct ones."""
         return cls(
             source=tally.source,
             lines=tally.lines,
@@ -51,13 +51,13 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class ReadReport:
-    """What became of every line, split by split, and what looked suspicious."""
+    """How all lines were used, per split, and warnings about suspicious content."""
 
     splits: Mapping[str, SplitReport] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Plain dicts and lists."""
+        """Return all fields as JSON values."""
         return {
             "splits": {name: asdict(split) for name, split in self.splits.items()},
             "warnings": list(self.warnings),
@@ -65,7 +65,7 @@ class ReadReport:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReadReport:
-        """The report that `as_json` wrote down."""
+        """Return the report of the result of `as_json`."""
         splits = {}
         for name, fields in data["splits"].items():
             skipped = tuple(SkippedLine(**line) for line in fields["skipped"])

@@ -1,4 +1,4 @@
-"""Cutting one graph into train, valid and test so that the test means something."""
+"""Split a graph into train, valid and test without leaks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from fivestar.graph.report import ReadReport, SplitReport
 from fivestar.graph.triples import Triples
 
 PairChoice = Literal["together", "free"]
-# By default validation gets this share of the training facts, within these bounds and never more
-# than one fact in `_OF_FEW`.
-_SHARE, _FEWEST, _MOST, _OF_FEW = 0.05, 100, 10_000, 5
+# Default size of validation: a share of the training facts within bounds, and at most a fifth.
+_SHARE, _MIN_SIZE, _MAX_SIZE, _MAX_DIVISOR = 0.05, 100, 10_000, 5
 
 
 def split_graph(
@@ -28,12 +27,25 @@ def split_graph(
     seed: int = 0,
     pairs: PairChoice = "together",
 ) -> KnowledgeGraph:
-    """All distinct facts of a graph, cut anew into train, valid and test.
+    """Split all distinct facts of a graph into train, valid and test.
 
-    Every entity and relation of valid and test also stands in train. With `pairs="together"` all
-    facts between the same two entities, whatever their relation and direction, go into the same
-    split: then no test fact can be read off a symmetric, inverse or duplicate fact of train. With
-    `pairs="free"` each fact goes its own way. The same seed gives the same split.
+    Every entity and relation of valid and test also occurs in train.
+
+    Args:
+        graph: the graph; its splits are merged first.
+        valid: the share of facts for validation.
+        test: the share of facts for testing.
+        seed: the same seed gives the same split.
+        pairs: with "together", all facts between the same two entities go to the same split, so
+            that no test fact follows from a symmetric, inverse or duplicate fact of train; with
+            "free", each fact is split independently.
+
+    Returns:
+        The graph with the new splits.
+
+    Raises:
+        SettingsError: if the shares, the seed or `pairs` are invalid.
+        SplitImpossible: if no fact can leave train.
 
     >>> from fivestar.graph.reading import read_graph
     >>> square = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
@@ -52,14 +64,14 @@ def split_graph(
     if pairs not in ("together", "free"):
         raise SettingsError(f"pairs must be 'together' or 'free', not {pairs!r}")
     facts = graph.facts
-    wanted = {"valid": round(valid * len(facts)), "test": round(test * len(facts))}
-    place = _places(facts, _groups(facts, len(graph.entities), pairs), wanted, seed)
-    parts = {name: facts.take(np.flatnonzero(place == i)) for i, name in enumerate(SPLITS)}
-    for name, number in wanted.items():
-        if number and not len(parts[name]):
+    sizes = {"valid": round(valid * len(facts)), "test": round(test * len(facts))}
+    assigned = _assign(facts, _groups(facts, len(graph.entities), pairs), sizes, seed)
+    parts = {name: facts.take(np.flatnonzero(assigned == i)) for i, name in enumerate(SPLITS)}
+    for name, size in sizes.items():
+        if size and not len(parts[name]):
             raise SplitImpossible(
                 f"no fact can leave train for {name}: each is the only one of an entity or a "
-                "relation" + (", or tied to one that is; try --pairs free" * (pairs == "together"))
+                "relation" + (", or grouped with one; try pairs='free'" * (pairs == "together"))
             )
     reports = {
         name: SplitReport(source=graph.name, lines=len(part), triples=len(part))
@@ -100,20 +112,20 @@ def hold_out_validation(
     if len(graph.valid):
         raise SettingsError(
             f"{graph.name} has {len(graph.valid):,} validation facts of its own, so none are held "
-            "out of train: leave out valid"
+            "out of train: omit valid"
         )
     facts = graph.train
     fixed = np.zeros(len(facts), bool) if trained is None else facts.are_in(trained)
-    wanted = _validation_size(valid, len(facts), int((~fixed).sum()))
+    size = _validation_size(valid, len(facts), int((~fixed).sum()))
     groups = _groups(facts, len(graph.entities), "together").without(fixed)
-    place = _places(facts, groups, {"valid": wanted, "test": 0}, seed=0)
-    if not place.any():
+    assigned = _assign(facts, groups, {"valid": size, "test": 0}, seed=0)
+    if not assigned.any():
         raise SplitImpossible(
             f"no fact of {graph.name} can be held out for validation: there are too few, or each "
             "is the only one of an entity or a relation"
             + (", or was trained on before" if fixed.any() else "")
         )
-    held_out = facts.take(np.flatnonzero(place))
+    held_out = facts.take(np.flatnonzero(assigned))
     before = graph.report.splits.get("train", SplitReport(graph.name, len(facts)))
     reports = {
         **graph.report.splits,
@@ -126,7 +138,7 @@ def hold_out_validation(
     }
     return replace(
         graph,
-        train=facts.take(np.flatnonzero(place == 0)),
+        train=facts.take(np.flatnonzero(assigned == 0)),
         valid=held_out,
         report=replace(graph.report, splits=reports),
     )
@@ -135,7 +147,7 @@ def hold_out_validation(
 def _validation_size(valid: float | None, facts: int, free: int) -> int:
     """Return how many of the facts to hold out; `free` of them can be."""
     if valid is None:
-        return min(max(round(_SHARE * facts), _FEWEST), _MOST, free // _OF_FEW)
+        return min(max(round(_SHARE * facts), _MIN_SIZE), _MAX_SIZE, free // _MAX_DIVISOR)
     if not 0 < valid < facts or (valid >= 1 and valid != int(valid)):
         raise SettingsError(
             f"valid must be a share between 0 and 1 or a number of facts below {facts:,}, "
@@ -146,7 +158,7 @@ def _validation_size(valid: float | None, facts: int, free: int) -> int:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Facts that must stay together: `rows[start[i]:start[i + 1]]` are the facts of group i."""
+    """Groups of facts: `rows[start[i]:start[i + 1]]` are the facts of group i."""
 
     rows: npt.NDArray[np.intp]
     start: npt.NDArray[np.intp]
@@ -160,6 +172,7 @@ class _Groups:
         )
 
     def shuffled(self, seed: int) -> Iterator[npt.NDArray[np.intp]]:
+        """Yield the rows of each group in random order."""
         for group in np.random.default_rng(seed).permutation(len(self.start) - 1):
             yield self.rows[self.start[group] : self.start[group + 1]]
 
@@ -176,29 +189,28 @@ def _groups(facts: Triples, entities: int, pairs: PairChoice) -> _Groups:
     return _Groups(rows, np.append(first, len(facts)))
 
 
-def _places(
-    facts: Triples, groups: _Groups, wanted: dict[str, int], seed: int
+def _assign(
+    facts: Triples, groups: _Groups, sizes: dict[str, int], seed: int
 ) -> npt.NDArray[np.int8]:
-    """For each fact 0, 1 or 2: train, valid or test.
+    """Return for each fact 0, 1 or 2: train, valid or test.
 
     Groups leave train in random order as long as each of their entities and relations keeps a fact
-    there. They go where more is missing in proportion, so that a graph with little to spare gives
-    to both.
+    there. They go to the split that is filled less, so that both get facts of a small graph.
     """
-    place = np.zeros(len(facts), np.int8)
+    assigned = np.zeros(len(facts), np.int8)
     ends = np.concatenate([facts.heads, facts.tails])
     entity_left = np.bincount(ends).tolist() if len(facts) else []
     relation_left = np.bincount(facts.relations).tolist() if len(facts) else []
-    size = [0, wanted["valid"], wanted["test"]]
-    room = size.copy()
+    capacity = [0, sizes["valid"], sizes["test"]]
+    room = capacity.copy()
     for rows in groups.shuffled(seed):
         if not (room[1] or room[2]):
             break
-        fitting = [target for target in (1, 2) if room[target] >= len(rows)]
-        if not fitting:
+        targets = [split for split in (1, 2) if room[split] >= len(rows)]
+        if not targets:
             continue
-        target = max(fitting, key=lambda option: room[option] / size[option])
-        # Of the groups that are looked at only: few facts of a large graph leave train.
+        target = max(targets, key=lambda split: room[split] / capacity[split])
+        # Convert only the groups that are considered: few facts of a large graph leave train.
         columns = (facts.heads[rows], facts.relations[rows], facts.tails[rows])
         members = list(zip(*(column.tolist() for column in columns), strict=True))
         for head, relation, tail in members:
@@ -210,10 +222,10 @@ def _places(
             for h, r, t in members
         ):
             room[target] -= len(members)
-            place[rows] = target
+            assigned[rows] = target
             continue
         for head, relation, tail in members:
             entity_left[head] += 1
             entity_left[tail] += 1
             relation_left[relation] += 1
-    return place
+    return assigned

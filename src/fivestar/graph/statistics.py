@@ -1,4 +1,4 @@
-"""What a person should know of a graph before training on it."""
+"""Statistics of a graph: degrees, relations, components, patterns and leaks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fivestar.graph.triples import Triples
 # Bordes et al. 2013: a side is "many" from 1.5 partners on average.
 _MANY = 1.5
 _PERCENTILES = (0, 25, 50, 75, 90, 99, 100)
-_NOTABLE_SHARE = 0.05
-_MARKS = ("1-1", "1-N", "N-1", "N-N")
+_MIN_LEAK_SHARE = 0.05
+_CATEGORIES = ("1-1", "1-N", "N-1", "N-N")
 
 
 @dataclass(frozen=True)
 class RelationProfile:
-    """One relation: how often, how many partners a side, and its category."""
+    """Counts of one relation, and its category (1-1, 1-N, N-1, N-N)."""
 
     name: str
     triples: int
@@ -38,7 +38,7 @@ class RelationProfile:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How valid or test relates to train; all but the first two count lines."""
+    """How valid or test relates to train; all fields but the first two count lines."""
 
     unseen_entities: int
     unseen_relations: int
@@ -51,7 +51,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class GraphProfile:
-    """All of `fivestar graph info`."""
+    """The statistics of a graph, as shown by `fivestar graph info`."""
 
     graph: KnowledgeGraph
     degrees: dict[str, float]
@@ -63,28 +63,28 @@ class GraphProfile:
 
     @property
     def splits(self) -> dict[str, SplitReport]:
-        """The lines of each split; of a graph that was not read but made, its triples."""
-        found = {}
+        """The report of each split; of a graph that was not read, its triples."""
+        reports = {}
         for name, triples in self.graph.splits.items():
             distinct = len(triples.distinct())
-            made = SplitReport(
+            default = SplitReport(
                 lines=len(triples), triples=distinct, duplicates=len(triples) - distinct
             )
-            found[name] = self.graph.report.splits.get(name, made)
-        return found
+            reports[name] = self.graph.report.splits.get(name, default)
+        return reports
 
     @property
     def categories(self) -> dict[str, int]:
-        """How many relations are of each category."""
-        return {mark: sum(r.category == mark for r in self.relations) for mark in _MARKS}
+        """The number of relations per category."""
+        return {c: sum(r.category == c for r in self.relations) for c in _CATEGORIES}
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should see first."""
+        """Warnings about suspicious content, duplicates and leaks."""
         return [*self.graph.report.warnings, *_duplicate_warnings(self), *_leak_warnings(self)]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain dicts and lists, names instead of ids."""
+        """Return all statistics as JSON values, with names instead of ids."""
         graph = self.graph
         return {
             "name": graph.name,
@@ -115,8 +115,8 @@ class GraphProfile:
             }
 
         patterns: dict[str, Any] = {
-            kind: [named(rule) for rule in getattr(self.patterns, kind)]
-            for kind in ("symmetric", "inverse", "duplicate", "composed")
+            pattern: [named(rule) for rule in getattr(self.patterns, pattern)]
+            for pattern in ("symmetric", "inverse", "duplicate", "composed")
         }
         patterns["anti_symmetric"] = [
             {"relation": self.graph.relations.name_of(rule.then), "support": rule.support}
@@ -127,7 +127,13 @@ class GraphProfile:
 
 
 def profile_graph(graph: KnowledgeGraph) -> GraphProfile:
-    """Count, measure and compare: degrees, relations, components and patterns of train; leaks.
+    """Compute the statistics of a graph.
+
+    Args:
+        graph: the graph. Degrees, relations, components and patterns are those of train.
+
+    Returns:
+        The statistics, with leaks from train to valid and test.
 
     >>> from fivestar.graph.reading import read_graph
     >>> profile_graph(read_graph([("a", "knows", "b"), ("b", "knows", "a")])).components
@@ -157,36 +163,42 @@ def _percentiles(degree: npt.NDArray[np.intp]) -> dict[str, float]:
 
 
 def _histogram(degree: npt.NDArray[np.intp]) -> dict[str, int]:
-    """Entities by degree in train: 0, 1, 2–3, 4–7 and so on."""
-    class_of = np.ceil(np.log2(degree + 1)).astype(int)  # 0, 1, 2 for 2–3, 3 for 4–7 …
-    counts = np.bincount(class_of)
+    """Count entities by degree in train: 0, 1, 2–3, 4–7 and so on."""
+    bins = np.ceil(np.log2(degree + 1)).astype(int)  # 0, 1, 2 for 2–3, 3 for 4–7 …
+    counts = np.bincount(bins)
     titles = ["0", "1"] + [f"{2 ** (i - 1)}-{2**i - 1}" for i in range(2, len(counts))]
     return {title: int(count) for title, count in zip(titles, counts, strict=False)}
 
 
 def relation_profiles(graph: KnowledgeGraph) -> tuple[RelationProfile, ...]:
-    """Every relation of train, the most frequent first."""
+    """Return the counts of every relation in train, the most frequent first."""
     train, relations = graph.train, len(graph.relations)
     triples = np.bincount(train.relations, minlength=relations)
     heads = _distinct_partners(train.heads, train.relations, relations)
     tails = _distinct_partners(train.tails, train.relations, relations)
     profiles = []
-    for number in np.argsort(-triples, kind="stable"):
-        count, head_count, tail_count = int(triples[number]), int(heads[number]), int(tails[number])
-        per_head = count / head_count if head_count else 0.0
-        per_tail = count / tail_count if tail_count else 0.0
+    for relation in np.argsort(-triples, kind="stable"):
+        count, head_count, tail_count = (
+            int(counts[relation]) for counts in (triples, heads, tails)
+        )
+        tails_per_head = count / head_count if head_count else 0.0
+        heads_per_tail = count / tail_count if tail_count else 0.0
         profiles.append(
             RelationProfile(
-                name=graph.relations.name_of(int(number)),
+                name=graph.relations.name_of(int(relation)),
                 triples=count,
                 heads=head_count,
                 tails=tail_count,
-                tails_per_head=round(per_head, 3),
-                heads_per_tail=round(per_tail, 3),
-                category=f"{'N' if per_tail >= _MANY else '1'}-{'N' if per_head >= _MANY else '1'}",
+                tails_per_head=round(tails_per_head, 3),
+                heads_per_tail=round(heads_per_tail, 3),
+                category=_category(heads_per_tail, tails_per_head),
             )
         )
     return tuple(profiles)
+
+
+def _category(heads_per_tail: float, tails_per_head: float) -> str:
+    return "-".join("N" if mean >= _MANY else "1" for mean in (heads_per_tail, tails_per_head))
 
 
 def _distinct_partners(
@@ -198,10 +210,10 @@ def _distinct_partners(
 
 
 def _components(train: Triples, entities: int) -> tuple[int, ...]:
-    """Sizes of the connected components of train, largest first; unseen entities are in none.
+    """Return the sizes of the connected components of train, largest first.
 
-    Every entity points to a smaller one that it is linked to, until nothing changes; following
-    the pointers halves the distance to the root each time, so the rounds are few.
+    Every entity points to the smallest entity that it is linked to, until nothing changes. Pointer
+    jumping halves the distance to the root each time, so few rounds are needed.
     """
     root = np.arange(entities)
     while True:
@@ -233,47 +245,49 @@ def _held_out(graph: KnowledgeGraph, part: Triples) -> HeldOut:
         unseen_relations=int((~known_relation[np.unique(part.relations)]).sum()),
         lines_with_unseen=int((~seen).sum()),
         in_train=int(part.are_in(train).sum()),
-        reverse_pair_in_train=_how_many(reverse, train_pairs),
-        same_pair_in_train=_how_many(same, train_pairs),
+        reverse_pair_in_train=_count_members(reverse, train_pairs),
+        same_pair_in_train=_count_members(same, train_pairs),
         lines=len(part),
     )
 
 
 def _mentioned(triples: Triples, entities: int) -> npt.NDArray[np.bool_]:
-    """For each entity: does a triple hold it?"""
+    """Return a mask of the entities that occur in triples."""
     mentioned = np.zeros(entities, bool)
     mentioned[triples.heads] = mentioned[triples.tails] = True
     return mentioned
 
 
-def _how_many(keys: pa.Array, known: pa.Array) -> int:
+def _count_members(keys: pa.Array, known: pa.Array) -> int:
     return int(pc.sum(pc.is_in(keys, value_set=known)).as_py() or 0)
 
 
 def _duplicate_warnings(profile: GraphProfile) -> list[str]:
-    found = []
+    messages = []
     for name, split in profile.splits.items():
         if split.duplicates:
-            what = "dropped" if name == "train" else "kept, and ranked line by line"
-            found.append(f"{name}: {split.duplicates:,} repeated lines ({what})")
-    return found
+            treatment = "dropped" if name == "train" else "kept, and each ranked"
+            messages.append(f"{name}: {split.duplicates:,} duplicate lines ({treatment})")
+    return messages
 
 
 def _leak_warnings(profile: GraphProfile) -> list[str]:
-    found = []
+    messages = []
     for name, part in profile.held_out.items():
         if part.lines_with_unseen:
-            found.append(
-                f"{name}: {part.lines_with_unseen:,} of {part.lines:,} triples hold an entity or "
-                f"relation that train never shows ({part.unseen_entities:,} entities, "
-                f"{part.unseen_relations:,} relations); a model can only guess these"
+            messages.append(
+                f"{name}: {part.lines_with_unseen:,} of {part.lines:,} triples have an entity or "
+                f"relation that does not occur in train ({part.unseen_entities:,} entities, "
+                f"{part.unseen_relations:,} relations); a model cannot predict these"
             )
         if part.in_train:
-            found.append(f"{name}: {part.in_train:,} of {part.lines:,} triples stand in train too")
-        if part.reverse_pair_in_train >= _NOTABLE_SHARE * part.lines:
-            found.append(
-                f"{name}: the two entities of {part.reverse_pair_in_train:,} of {part.lines:,} "
-                f"triples ({part.reverse_pair_in_train / part.lines:.1%}) are linked the other way "
-                "round in train: symmetric and inverse relations give these away"
+            messages.append(
+                f"{name}: {part.in_train:,} of {part.lines:,} triples are also in train"
             )
-    return found
+        if part.reverse_pair_in_train >= _MIN_LEAK_SHARE * part.lines:
+            messages.append(
+                f"{name}: the two entities of {part.reverse_pair_in_train:,} of {part.lines:,} "
+                f"triples ({part.reverse_pair_in_train / part.lines:.1%}) are linked in the "
+                "opposite direction in train: a leak by symmetric and inverse relations"
+            )
+    return messages

@@ -1,7 +1,7 @@
-"""A graph on disk in our own form: Parquet tables and a manifest with their hashes.
+"""Saved graphs: a folder of Parquet tables and a manifest with their hashes.
 
-Nothing is pickled. A graph is written beside its destination and moved there when it is whole, so
-there is never half a graph; it is read by memory-map and checked against the manifest first.
+Nothing is pickled. A graph is written under a temporary name and renamed when it is complete;
+before it is read (by memory-map), it is checked against the manifest.
 """
 
 from __future__ import annotations
@@ -28,13 +28,24 @@ from fivestar.graph.vocabulary import Vocabulary
 MANIFEST = "manifest.json"
 FORMAT = "fivestar-graph"
 VERSION = 1
-_LARGEST_MANIFEST = 64 << 20
+_MAX_MANIFEST_BYTES = 64 << 20
 
 
 def save_graph(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
-    """Write a graph to a new folder; an existing one is never touched."""
+    """Save a graph to a new folder.
+
+    Args:
+        graph: the graph.
+        folder: the folder; it must not exist.
+
+    Returns:
+        The folder.
+
+    Raises:
+        OutputError: if the folder exists or cannot be written.
+    """
     with atomic_folder(folder) as draft:
-        files = {name: _write(draft / name, table) for name, table in _tables(graph).items()}
+        files = {name: _write_table(draft / name, table) for name, table in _tables(graph).items()}
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -51,7 +62,7 @@ def save_graph(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
 
 
 def is_saved_graph(folder: Path) -> bool:
-    """Does this folder hold a graph in our own form?"""
+    """Return whether a folder is a saved graph."""
     return (folder / MANIFEST).is_file()
 
 
@@ -65,12 +76,12 @@ def load_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Knowle
     Raises:
         DamagedGraph: A file is missing, has changed, or is of another version.
     """
-    place = Path(folder)
-    manifest = _manifest(place)
+    path = Path(folder)
+    manifest = _read_manifest(path)
     try:
         tables = {
-            name: _read(place, name, facts, verify=verify)
-            for name, facts in manifest["files"].items()
+            name: _read_table(path, name, entry, verify=verify)
+            for name, entry in manifest["files"].items()
         }
         entities = _vocabulary("entity", tables["entities.parquet"])
         relations = _vocabulary("relation", tables["relations.parquet"])
@@ -88,8 +99,8 @@ def load_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Knowle
         )
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         raise DamagedGraph(
-            f"{place}: not a graph of this version ({type(error).__name__}: {error}); "
-            "read it anew from its source"
+            f"{path}: not a graph of this version ({type(error).__name__}: {error}); "
+            "read it again from its source"
         ) from error
 
 
@@ -122,7 +133,7 @@ def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
     return pa.table({title: column for title, column in columns.items() if column is not None})
 
 
-def _write(path: Path, table: pa.Table) -> dict[str, Any]:
+def _write_table(path: Path, table: pa.Table) -> dict[str, Any]:
     pq.write_table(table, path, compression="zstd")
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -130,36 +141,38 @@ def _write(path: Path, table: pa.Table) -> dict[str, Any]:
     return {"rows": table.num_rows, "bytes": path.stat().st_size, "sha256": digest}
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        if path.stat().st_size > _LARGEST_MANIFEST:
-            raise DamagedGraph(f"{path}: too large to be a manifest of ours")
+        if path.stat().st_size > _MAX_MANIFEST_BYTES:
+            raise DamagedGraph(f"{path}: too large to be a manifest")
         manifest = json.loads(path.read_bytes())
     except OSError as error:
         raise DamagedGraph(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise DamagedGraph(f"{path}: is not JSON ({error}); read the graph anew") from error
+        raise DamagedGraph(f"{path}: is not JSON ({error}); read the graph again") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise DamagedGraph(f"{path}: does not belong to a graph of ours")
+        raise DamagedGraph(f"{path}: is not the manifest of a saved graph")
     if manifest.get("version") != VERSION:
         raise DamagedGraph(
-            f"{path}: version {manifest.get('version')!r} of the form, this fivestar reads "
-            f"{VERSION}; use the fivestar that wrote it, or read the graph anew"
+            f"{path}: version {manifest.get('version')!r} is not supported, only "
+            f"{VERSION}; use the fivestar that wrote it, or read the graph again"
         )
     if not isinstance(manifest.get("files"), dict):
-        raise DamagedGraph(f"{path}: lists no files; read the graph anew")
+        raise DamagedGraph(f"{path}: lists no files; read the graph again")
     return manifest
 
 
-def _read(folder: Path, name: str, facts: Mapping[str, Any], *, verify: bool) -> pa.Table:
+def _read_table(folder: Path, name: str, entry: Mapping[str, Any], *, verify: bool) -> pa.Table:
     if Path(name).name != name:
-        raise DamagedGraph(f"{folder / MANIFEST}: names a file outside of the folder: {name!r}")
+        raise DamagedGraph(f"{folder / MANIFEST}: refers to a file outside of the folder: {name!r}")
     path = folder / name
     try:
         with path.open("rb") as file:
-            if verify and hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
-                raise DamagedGraph(f"{path}: has changed since it was written; read the graph anew")
+            if verify and hashlib.file_digest(file, "sha256").hexdigest() != entry["sha256"]:
+                raise DamagedGraph(
+                    f"{path}: has changed since it was written; read the graph again"
+                )
     except OSError as error:
         raise DamagedGraph(f"{path}: cannot be read: {error.strerror}") from error
     return pq.read_table(path, memory_map=True)

@@ -1,4 +1,4 @@
-"""Facts as numbers: three columns of ids, and the keys by which they are compared."""
+"""Triples of ids as three columns, and 64-bit keys to compare them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY_LIMIT = 2**63
 
 @dataclass(frozen=True, eq=False)
 class Triples:
-    """Facts (head, relation, tail) as three read-only columns of ids.
+    """Facts (head, relation, tail) as three read-only columns (n) of ids.
 
     >>> facts = Triples.of([(0, 0, 1), (1, 0, 2)])
     >>> len(facts), facts.tails.tolist(), facts.array.tolist()
@@ -33,19 +33,19 @@ class Triples:
         for column in ("heads", "relations", "tails"):
             values = np.ascontiguousarray(getattr(self, column), dtype=np.int32)
             if values.ndim != 1 or len(values) != len(self.heads):
-                raise GraphError("heads, relations and tails must be of one length")
+                raise GraphError("heads, relations and tails must have the same length")
             values.flags.writeable = False
             object.__setattr__(self, column, values)
 
     @classmethod
     def of(cls, rows: npt.ArrayLike) -> Triples:
-        """Triples of an (n, 3) table of ids."""
+        """Return triples from an (n, 3) array of ids."""
         table = np.asarray(rows, dtype=np.int32).reshape(-1, 3)
         return cls(table[:, 0], table[:, 1], table[:, 2])
 
     @property
     def array(self) -> Ids:
-        """A copy as one (n, 3) table."""
+        """A copy as an (n, 3) array."""
         return np.stack([self.heads, self.relations, self.tails], axis=1)
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Triples:
         return f"Triples({len(self):,})"
 
     def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Triples:
-        """The triples at these rows (positions or a mask)."""
+        """Return the triples at rows (indices or a mask)."""
         return Triples(self.heads[rows], self.relations[rows], self.tails[rows])
 
     def __add__(self, other: Triples) -> Triples:
@@ -76,29 +76,29 @@ class Triples:
         )
 
     def distinct(self) -> Triples:
-        """Each fact once, where it first stood."""
+        """Return each fact once, in the order of first appearance."""
         (keys,) = comparable_keys(self)
         repeated = _repeated_values(keys)
         if not len(repeated):
             return self
-        # Only rows of repeated facts need the expensive search for the first of each.
-        found = pc.is_in(to_arrow(keys), value_set=to_arrow(repeated))
-        suspects = from_arrow(pc.indices_nonzero(found))
-        _, first = np.unique(keys[suspects], return_index=True)
+        # Only repeated facts need the expensive search for their first row.
+        is_repeated = pc.is_in(to_arrow(keys), value_set=to_arrow(repeated))
+        rows = from_arrow(pc.indices_nonzero(is_repeated))
+        _, first = np.unique(keys[rows], return_index=True)
         keep = np.ones(len(self), dtype=bool)
-        keep[suspects] = False
-        keep[suspects[first]] = True
+        keep[rows] = False
+        keep[rows[first]] = True
         return self.take(keep)
 
     def are_in(self, others: Triples) -> npt.NDArray[np.bool_]:
-        """For each fact: is it one of the others?"""
+        """Return a mask (n) of the facts that are among others."""
         mine, theirs = comparable_keys(self, others)
-        found = pc.is_in(to_arrow(mine), value_set=to_arrow(theirs))
-        return from_arrow(found.cast("uint8")).astype(bool)
+        is_member = pc.is_in(to_arrow(mine), value_set=to_arrow(theirs))
+        return from_arrow(is_member.cast("uint8")).astype(bool)
 
 
 def comparable_keys(*parts: Triples) -> list[Keys]:
-    """One 64-bit key a fact for each part: equal keys are equal facts, across the parts too.
+    """Return one 64-bit key per fact for each part; equal facts have equal keys in all parts.
 
     >>> a, b = comparable_keys(Triples.of([(0, 0, 1), (5, 1, 2)]), Triples.of([(5, 1, 2)]))
     >>> bool(a[1] == b[0]), bool(a[0] == b[0])
@@ -109,14 +109,14 @@ def comparable_keys(*parts: Triples) -> list[Keys]:
     heads = 1 + max((int(part.heads.max()) for part in parts if len(part)), default=0)
     pairs = [part.heads.astype(np.int64) * relations + part.relations for part in parts]
     if heads * relations * tails >= _KEY_LIMIT:
-        # Too wide for 64 bits: number the (head, relation) pairs that do occur instead.
+        # Too wide for 64 bits: number the (head, relation) pairs that occur instead.
         _, numbers = np.unique(np.concatenate(pairs), return_inverse=True)
         pairs = np.split(numbers.astype(np.int64), np.cumsum([len(p) for p in pairs])[:-1])
     return [pair * tails + part.tails for pair, part in zip(pairs, parts, strict=True)]
 
 
 def _repeated_values(keys: Keys) -> Keys:
-    # numpy's vectorised sort is an order of magnitude faster than a hash table or argsort here.
+    # numpy's vectorized sort is an order of magnitude faster than a hash table or argsort here.
     ordered = np.sort(keys)
     repeated: Keys = ordered[1:][ordered[1:] == ordered[:-1]]
     return repeated

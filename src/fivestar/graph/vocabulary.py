@@ -1,7 +1,7 @@
-"""Names and their ids.
+"""Vocabularies: names and their ids.
 
-Three words, used the same way everywhere: a *name* is the string that the data uses and is unique;
-an *id* is its row number; a *label* is an optional text for people (and need not be unique).
+A *name* is the unique string in the data; an *id* is its row number; a *label* is an optional text
+for people, which need not be unique.
 """
 
 from __future__ import annotations
@@ -16,18 +16,24 @@ import pyarrow.compute as pc
 
 from fivestar.errors import AmbiguousName, GraphError, UnknownName
 from fivestar.graph.arrow import to_arrow, to_texts
-from fivestar.spelling import closest_names, names_with_word
+from fivestar.spelling import closest_names, did_you_mean, names_with_word
 
-# 64-bit offsets: the names of a very large graph pass 2 GiB in all.
+# 64-bit offsets: the names of a very large graph exceed 2 GiB in total.
 NAME_TYPE = pa.large_string()
-# Candidates named in an error.
-_MOST_SHOWN = 8
-_MOST_MEANT = 4
+# Maximum number of candidates and of suggestions in an error.
+_MAX_CANDIDATES = 8
+_MAX_SUGGESTIONS = 4
 Ids = npt.NDArray[np.int32]
 
 
 class Vocabulary:
-    """The names of one kind of thing in a fixed order, with optional labels and descriptions.
+    """The names of entities, relations or types in a fixed order.
+
+    Args:
+        kind: "entity", "relation" or "type", for messages.
+        names: the names (n), all distinct.
+        labels: a label or None for each name.
+        descriptions: a description or None for each name.
 
     >>> entities = Vocabulary("entity", ["Paris", "France"])
     >>> entities.id_of("France"), entities.name_of(0)
@@ -50,7 +56,9 @@ class Vocabulary:
         self.descriptions = None if descriptions is None else _strings(descriptions)
         for extra in (self.labels, self.descriptions):
             if extra is not None and len(extra) != len(self.names):
-                raise GraphError(f"{len(extra)} labels for {len(self.names)} names: give one each")
+                raise GraphError(
+                    f"{len(extra)} labels for {len(self.names)} names; pass one per name"
+                )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -79,17 +87,27 @@ class Vocabulary:
         return {name: number for number, name in enumerate(self.names.to_pylist())}
 
     def id_of(self, name: str) -> int:
-        """The id of a name."""
+        """Return the id of a name.
+
+        Raises:
+            UnknownName: if there is no such name; the message suggests similar ones.
+        """
         try:
             return self._id_by_name[name]
         except KeyError:
             raise UnknownName(self._unknown(name)) from None
 
     def find(self, text: str) -> int:
-        """The id of what a person calls by its name or its label, in upper or lower case.
+        """Return the id of a name or label, ignoring case.
 
-        An exact name wins over an exact label, and both over another case. If several things are
-        called so, all are listed in the error.
+        An exact name wins over an exact label, and both over a match that differs in case.
+
+        Args:
+            text: a name or label.
+
+        Raises:
+            UnknownName: if there is no such name or label; `suggestions` are similar ones.
+            AmbiguousName: if several have this label; `candidates` are the first of them.
 
         >>> Vocabulary("entity", ["Q90", "Q142"], ["Paris", "France"]).find("paris")
         0
@@ -97,29 +115,35 @@ class Vocabulary:
         if (number := self.lookup(text)) is not None:
             return number
         known = [*self._id_by_name, *self._ids_by_text[0]]
-        both = (*closest_names(text, known), *names_with_word(text, known))
-        near = list(dict.fromkeys(both))[:_MOST_MEANT]
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise UnknownName(f"no {self.kind} {text!r}{hint}", near)
+        matches = (*closest_names(text, known), *names_with_word(text, known))
+        suggestions = list(dict.fromkeys(matches))[:_MAX_SUGGESTIONS]
+        message = f"no {self.kind} {text!r}{did_you_mean(suggestions)}"
+        raise UnknownName(message, suggestions)
 
     def lookup(self, text: str) -> int | None:
-        """The same, or at once None if nothing is called so."""
+        """Return the id of a name or label like `find`, but None if there is no such.
+
+        Raises:
+            AmbiguousName: if several have this label.
+        """
         if (number := self._id_by_name.get(text)) is not None:
             return number
         by_label, by_folded = self._ids_by_text
-        found = by_label.get(text) or by_folded.get(text.casefold(), [])
-        if len(found) > 1:
-            shown = ", ".join(self._shown(number) for number in found[:_MOST_SHOWN])
-            more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+        ids = by_label.get(text) or by_folded.get(text.casefold(), [])
+        if len(ids) > 1:
+            first = ids[:_MAX_CANDIDATES]
+            listed = ", ".join(self._described(number) for number in first)
+            more = f" and {len(ids) - len(first)} more" if len(ids) > len(first) else ""
             raise AmbiguousName(
-                f"{len(found)} things are called {text!r}: {shown}{more}; give one of these names",
-                [(self.name_of(number), self.label_of(number)) for number in found[:_MOST_SHOWN]],
+                f"{text!r} is ambiguous, it matches {len(ids)} names: {listed}{more}; use one of "
+                "these names",
+                [(self.name_of(number), self.label_of(number)) for number in first],
             )
-        return found[0] if found else None
+        return ids[0] if ids else None
 
     @cached_property
     def _ids_by_text(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """The ids by exact label, and by name or label in lower case."""
+        """Ids by exact label, and by case-folded name or label."""
         by_label: dict[str, list[int]] = {}
         by_folded: dict[str, list[int]] = {}
         labels = [None] * len(self) if self.labels is None else self.labels.to_pylist()
@@ -131,66 +155,69 @@ class Vocabulary:
                     by_folded.setdefault(label.casefold(), []).append(number)
         return by_label, by_folded
 
-    def _shown(self, number: int) -> str:
+    def _described(self, number: int) -> str:
         name, label = self.name_of(number), self.label_of(number)
         return name if name == label else f"{name} ({label})"
 
     def ids_of(self, names: Iterable[str] | pa.Array) -> Ids:
-        """The ids of many names at once."""
-        wanted = _strings(names if isinstance(names, pa.Array) else list(names))
-        found = pc.index_in(wanted, value_set=self.names)
-        if found.null_count:
-            missing = wanted.filter(found.is_null())
+        """Return the ids (n) of names (n).
+
+        Raises:
+            UnknownName: if a name is missing.
+        """
+        strings = _strings(names if isinstance(names, pa.Array) else list(names))
+        ids = pc.index_in(strings, value_set=self.names)
+        if ids.null_count:
+            missing = strings.filter(ids.is_null())
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise UnknownName(self._unknown(missing[0].as_py()) + more)
-        return np.asarray(found.to_numpy(), dtype=np.int32)
+        return np.asarray(ids.to_numpy(), dtype=np.int32)
 
     def ids_in(self, other: Vocabulary) -> Ids:
-        """For each name in order: its id in another vocabulary, or −1."""
-        found = pc.fill_null(pc.index_in(self.names, value_set=other.names), -1)
-        return np.asarray(found.to_numpy(), dtype=np.int32)
+        """Return for each name its id in another vocabulary, or −1."""
+        ids = pc.fill_null(pc.index_in(self.names, value_set=other.names), -1)
+        return np.asarray(ids.to_numpy(), dtype=np.int32)
 
     def name_of(self, number: int) -> str:
-        """The name of an id."""
-        return str(self.names[self._checked(number)].as_py())
+        """Return the name of an id."""
+        return str(self.names[self._check_range(number)].as_py())
 
     def names_of(self, ids: npt.ArrayLike) -> list[str]:
-        """The names of many ids at once."""
-        return [str(name) for name in self.names.take(_places(ids)).to_pylist()]
+        """Return the names of ids."""
+        return [str(name) for name in self.names.take(_indices(ids)).to_pylist()]
 
     def labels_of(self, ids: npt.ArrayLike) -> list[str]:
-        """The texts for people of many ids at once."""
+        """Return the labels of ids; the name where there is no label."""
         if self.labels is None:
             return self.names_of(ids)
-        where = _places(ids)
-        texts = pc.coalesce(self.labels.take(where), self.names.take(where))
+        indices = _indices(ids)
+        texts = pc.coalesce(self.labels.take(indices), self.names.take(indices))
         return [str(text) for text in texts.to_pylist()]
 
     def label_of(self, number: int) -> str:
-        """The text for people: the label where there is one, else the name."""
-        label = self.labels[self._checked(number)].as_py() if self.labels is not None else None
+        """Return the label of an id; its name if it has no label."""
+        label = self.labels[self._check_range(number)].as_py() if self.labels is not None else None
         return self.name_of(number) if label is None else str(label)
 
     def description_of(self, number: int) -> str | None:
-        """The longer text for people, where there is one."""
+        """Return the description of an id, or None."""
         if self.descriptions is None:
             return None
-        text: str | None = self.descriptions[self._checked(number)].as_py()
+        text: str | None = self.descriptions[self._check_range(number)].as_py()
         return text
 
-    def _checked(self, number: int) -> int:
+    def _check_range(self, number: int) -> int:
         if not 0 <= number < len(self):
             raise UnknownName(f"no {self.kind} with id {number}; ids run from 0 to {len(self) - 1}")
         return int(number)
 
     def _unknown(self, name: object) -> str:
-        near = closest_names(str(name), self._id_by_name)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        return f"no {self.kind} {name!r}{hint}"
+        suggestions = closest_names(str(name), self._id_by_name)
+        return f"no {self.kind} {name!r}{did_you_mean(suggestions)}"
 
 
-def _places(ids: npt.ArrayLike) -> pa.Array:
-    # An empty list has no kind of numbers of its own.
+def _indices(ids: npt.ArrayLike) -> pa.Array:
+    # An empty list has no integer type.
     return to_arrow(np.asarray(ids, dtype=np.int64))
 
 

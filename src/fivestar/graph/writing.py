@@ -1,4 +1,4 @@
-"""A graph as a file or a folder of files that other tools read, and that reads back as it was."""
+"""Write a graph to a file or folder that other tools can read, and that reads back the same."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from fivestar.graph.readers.base import Annotations, TripleColumns
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.graph.writers import (
-    KEEPS_ANNOTATIONS,
-    KEEPS_SPLITS,
-    WRITTEN,
-    format_written,
+    FORMATS,
+    FORMATS_WITH_ANNOTATIONS,
+    FORMATS_WITH_SPLITS,
     open_sink,
+    output_format,
 )
-from fivestar.graph.writers.base import WriteChoices
-from fivestar.graph.writers.rdf import term_of
+from fivestar.graph.writers.base import WriteOptions
+from fivestar.graph.writers.rdf import subject_term
 
 SplitChoice = Literal["keep", "merge"]
 ExistingChoice = Literal["refuse", "replace"]
 LiteralsAs = Literal["literals", "names"]
-_ROWS_AT_ONCE = 1_000_000
-# How RDF ranks texts for people has no meaning here: there is one of each.
-_ONLY = 0
+_BATCH_SIZE = 1_000_000
+# A graph has one label per name, so ranks have no meaning here.
+_RANK = 0
 
 
 def write_graph(
@@ -46,54 +46,58 @@ def write_graph(
     """Write a graph to a file, or to a new folder with train, valid and test.
 
     Args:
-        graph: what to write.
-        out: a file whose name ends with .tsv, .csv, .nt, .nq, .ttl (all of them also packed: .gz,
-            .bz2, .xz, .zst), .parquet, .arrow or .feather; any other name is that of a folder.
-        to: how files in a folder end: "tsv", "nt.gz", "parquet" … Text is comma-separated where a
-            name holds a tab.
-        splits: one file keeps splits apart as named graphs (.nq) or by a column (.parquet, .arrow);
-            "merge" puts all distinct facts together.
-        existing: "replace" allows for another file of this name; a folder is never replaced.
-        literals: names such as '"text"@en' become "literals" of RDF again, or IRIs as all "names".
+        graph: the graph.
+        out: a file with the extension .tsv, .csv, .nt, .nq, .ttl (each also compressed: .gz, .bz2,
+            .xz, .zst), .parquet, .arrow or .feather; any other name is a folder.
+        to: the extension of files in a folder: "tsv", "nt.gz", "parquet" … Text is comma-separated
+            if a name contains a tab.
+        splits: "keep" the splits of one file as named graphs (.nq) or in a column (.parquet,
+            .arrow), or "merge" them into one set of distinct facts.
+        existing: "replace" an existing file, or "refuse" to; a folder is never replaced.
+        literals: write names such as '"text"@en' as RDF "literals", or as IRIs like other "names".
+
+    Returns:
+        The path of the file or folder.
+
+    Raises:
+        OutputError: if it cannot be written, or the format cannot represent the graph.
     """
-    place = Path(out)
-    if format_written(place) is None:
-        _write_folder(graph, place, to, splits, literals)
+    path = Path(out)
+    if output_format(path) is None:
+        _write_folder(graph, path, to, splits, literals)
     else:
-        _write_file(graph, place, splits, existing, literals)
-    return place
+        _write_file(graph, path, splits, existing, literals)
+    return path
 
 
-def check_place(place: Path, existing: ExistingChoice) -> None:
-    """Stop if a file cannot go where it should."""
-    if place.is_dir() or (place.exists() and existing == "refuse"):
-        what = "is a folder" if place.is_dir() else "exists already"
-        raise OutputError(f"{place} {what}; choose another name, or replace a file with --force")
-    if not place.parent.is_dir():
-        raise OutputError(f"{place}: there is no folder {place.parent}; make it first")
+def check_output_path(path: Path, existing: ExistingChoice) -> None:
+    """Raise `OutputError` if a file cannot be written to a path."""
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder; choose another name")
+    if path.exists() and existing == "refuse":
+        raise OutputError(f"{path} exists already; choose another name, or existing='replace'")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: there is no folder {path.parent}; make it first")
 
 
-def untold_splits(place: Path, names: Iterable[str]) -> OutputError:
-    """The error where one file cannot keep the splits of a graph."""
+def splits_error(path: Path, names: Iterable[str]) -> OutputError:
+    """Return the error that one file cannot represent the splits of a graph."""
     return OutputError(
-        f"{place}: the graph has the splits {', '.join(names)}, which {place.suffix} cannot tell "
-        "apart; write a folder, .nq or .parquet, or put them together with --all (splits='merge')"
+        f"{path}: the graph has the splits {', '.join(names)}, which {path.suffix} cannot "
+        "represent; write a folder, .nq or .parquet, or merge them with splits='merge'"
     )
 
 
-def warn_of_lost(place: Path, told: Annotations) -> None:
-    """Say that labels or types are not in a file."""
-    what = " and ".join(
-        text
-        for text, some in (
-            ("labels", told.labels or told.descriptions),
-            ("types", told.types),
-        )
-        if some
-    )
-    if what:
+def warn_about_lost(path: Path, annotations: Annotations) -> None:
+    """Warn that labels or types are not in a file."""
+    present = {
+        "labels": annotations.labels or annotations.descriptions,
+        "types": annotations.types,
+    }
+    missing = " and ".join(name for name, content in present.items() if content)
+    if missing:
         warnings.warn(
-            f"{place}: has no place for the {what} of the graph; a folder, .nt, .nq or .ttl has",
+            f"{path}: the {missing} of the graph are not written; use a folder, .nt, .nq or .ttl",
             GraphWarning,
             stacklevel=3,
         )
@@ -101,73 +105,75 @@ def warn_of_lost(place: Path, told: Annotations) -> None:
 
 def _write_file(
     graph: KnowledgeGraph,
-    place: Path,
+    path: Path,
     splits: SplitChoice,
     existing: ExistingChoice,
     literals: LiteralsAs,
 ) -> None:
-    check_place(place, existing)
-    kind = format_written(place)
+    check_output_path(path, existing)
+    file_format = output_format(path)
     parts = _parts(graph, splits)
-    if len(parts) > 1 and kind not in KEEPS_SPLITS:
-        raise untold_splits(place, parts)
-    choices = WriteChoices("told" if len(parts) > 1 else "untold", "nodes", literals)
-    told = annotations_of(graph)
-    with atomic_file(place) as draft, open_sink(place, draft, choices) as sink:
+    if len(parts) > 1 and file_format not in FORMATS_WITH_SPLITS:
+        raise splits_error(path, parts)
+    options = WriteOptions("include" if len(parts) > 1 else "omit", "nodes", literals)
+    annotations = graph_annotations(graph)
+    with atomic_file(path) as draft, open_sink(path, draft, options) as sink:
         for split, triples in parts.items():
             for piece in _pieces(graph, triples, split):
                 sink.write(piece)
-        sink.tell(told)
-    if kind not in KEEPS_ANNOTATIONS:
-        warn_of_lost(place, told)
+        sink.write_annotations(annotations)
+    if file_format not in FORMATS_WITH_ANNOTATIONS:
+        warn_about_lost(path, annotations)
 
 
 def _write_folder(
     graph: KnowledgeGraph, folder: Path, to: str, splits: SplitChoice, literals: LiteralsAs
 ) -> None:
     ending = to.lower().removeprefix(".")
-    kind = format_written(Path(f"train.{ending}"))
-    if kind is None:
-        known = ", ".join(suffix.removeprefix(".") for suffix in WRITTEN)
-        raise OutputError(f"no files are written as {to!r}; use one of {known}")
+    file_format = output_format(Path(f"train.{ending}"))
+    if file_format is None:
+        endings = ", ".join(suffix.removeprefix(".") for suffix in FORMATS)
+        raise OutputError(f"to={to!r} is not an output format; use one of {endings}")
     vocabularies = (graph.entities, graph.relations)
-    if kind == "tsv" and any(_holds(vocabulary, "\t") for vocabulary in vocabularies):
+    if file_format == "tsv" and any(_contains(vocabulary, "\t") for vocabulary in vocabularies):
         ending = ending.replace(ending.partition(".")[0], "csv", 1)
-    told = annotations_of(graph)
-    # One node of several files must have a name that holds in all of them.
-    choices = WriteChoices("untold", "names", literals)
+    annotations = graph_annotations(graph)
+    # A blank node of several files must be a name, which is valid in all of them.
+    options = WriteOptions("omit", "names", literals)
     with atomic_folder(folder) as draft:
         for split, triples in _parts(graph, splits).items():
             path = draft / f"{split}.{ending}"
-            with open_sink(path, path, choices) as sink:
+            with open_sink(path, path, options) as sink:
                 for piece in _pieces(graph, triples, split):
                     sink.write(piece)
                 if split == "train":
-                    sink.tell(told)
+                    sink.write_annotations(annotations)
             sync_file(path)
-        if kind not in KEEPS_ANNOTATIONS:
+        if file_format not in FORMATS_WITH_ANNOTATIONS:
             _write_annotations(graph, draft)
 
 
-def annotations_of(graph: KnowledgeGraph) -> Annotations:
-    """What a graph says about its names, by terms."""
-    told = Annotations()
+def graph_annotations(graph: KnowledgeGraph) -> Annotations:
+    """Return the labels, descriptions and types of a graph by RDF term."""
+    annotations = Annotations()
     for vocabulary in (graph.entities, graph.relations):
-        for texts, known in (
-            (vocabulary.labels, told.labels),
-            (vocabulary.descriptions, told.descriptions),
+        for texts, by_term in (
+            (vocabulary.labels, annotations.labels),
+            (vocabulary.descriptions, annotations.descriptions),
         ):
             if texts is not None:
                 for name, text in zip(vocabulary.names.to_pylist(), texts.to_pylist(), strict=True):
                     if text is not None:
-                        known.setdefault(term_of(name, vocabulary.kind), (_ONLY, text))
-    for name, kind in _typed_names(graph):
-        told.types[term_of(name, "entity"), term_of(kind, "type")] = None
-    return told
+                        term = subject_term(name, vocabulary.kind)
+                        by_term.setdefault(term, (_RANK, text))
+    for name, type_ in _typed_names(graph):
+        terms = subject_term(name, "entity"), subject_term(type_, "type")
+        annotations.types[terms] = None
+    return annotations
 
 
 def _typed_names(graph: KnowledgeGraph) -> Iterator[tuple[str, str]]:
-    """Entities with their types, in the order of the types: so they are numbered again alike."""
+    """Yield (entity, type) in the order of the types, so that they get the same ids again."""
     if graph.types is None:
         return iter(())
     order = graph.types.types.argsort(kind="stable")
@@ -182,8 +188,8 @@ def _parts(graph: KnowledgeGraph, splits: SplitChoice) -> dict[str, Triples]:
 
 
 def _pieces(graph: KnowledgeGraph, triples: Triples, split: str) -> Iterator[TripleColumns]:
-    for start in range(0, len(triples), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
+    for start in range(0, len(triples), _BATCH_SIZE):
+        rows = slice(start, start + _BATCH_SIZE)
         part = Triples(triples.heads[rows], triples.relations[rows], triples.tails[rows])
         yield TripleColumns.of(graph.named(part).columns, split)
 
@@ -198,15 +204,15 @@ def _write_annotations(graph: KnowledgeGraph, folder: Path) -> None:
 def _write_labels(path: Path, vocabulary: Vocabulary) -> None:
     if vocabulary.labels is None and vocabulary.descriptions is None:
         return
-    nothing = [None] * len(vocabulary)
+    missing = [None] * len(vocabulary)
     labels, descriptions = (
-        nothing if texts is None else texts.to_pylist()
+        missing if texts is None else texts.to_pylist()
         for texts in (vocabulary.labels, vocabulary.descriptions)
     )
     rows = []
     for name, label, description in zip(vocabulary, labels, descriptions, strict=True):
         if label or description:
-            # A text for people may be on several lines; a row of a table may not.
+            # A label may have several lines; a row of a table may not.
             texts = [" ".join((text or "").split()) for text in (label, description)]
             rows.append((name, *texts) if description else (name, texts[0]))
     _write_rows(path, rows)
@@ -215,14 +221,14 @@ def _write_labels(path: Path, vocabulary: Vocabulary) -> None:
 def _write_rows(path: Path, rows: Iterable[tuple[str, ...]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         for row in rows:
-            if any(mark in field for field in row for mark in "\t\n\r"):
+            if any(character in field for field in row for character in "\t\n\r"):
                 raise OutputError(
-                    f"{row[0]!r} or its type holds a tab or a line end, which {path.name} cannot "
-                    "keep; use save_graph or write .nt"
+                    f"{row[0]!r} or its type contains a tab or a line break, which {path.name} "
+                    "cannot represent; use save_graph or write .nt"
                 )
             file.write("\t".join(row) + "\n")
     sync_file(path)
 
 
-def _holds(vocabulary: Vocabulary, mark: str) -> bool:
-    return bool(pc.any(pc.match_substring(vocabulary.names, mark)).as_py())
+def _contains(vocabulary: Vocabulary, text: str) -> bool:
+    return bool(pc.any(pc.match_substring(vocabulary.names, text)).as_py())

@@ -77,7 +77,7 @@ def busy(reason: str) -> Problem:
 def problem_of(error: FivestarError) -> Problem:
     """Map an error of fivestar to a problem."""
     if isinstance(error, UnknownName):
-        return Problem(404, str(error), "unknown-name", nearest=error.nearest)
+        return Problem(404, str(error), "unknown-name", nearest=error.suggestions)
     if isinstance(error, AmbiguousName):
         candidates = [{"id": name, "label": label} for name, label in error.candidates]
         return Problem(409, str(error), "ambiguous-name", candidates=candidates)

@@ -1,4 +1,4 @@
-"""Published graphs come whole and verified, or not at all, whatever servers do."""
+"""Datasets are downloaded completely and verified, or not at all."""
 
 from __future__ import annotations
 
@@ -16,17 +16,25 @@ from typer.testing import CliRunner
 import fivestar
 from fivestar.cli.main import app
 from fivestar.errors import DamagedDataset, DownloadFailed, SourceNotFound
-from fivestar.graph.catalog import data_folder
-from fivestar.graph.datasets import archives, fetching, transfer
-from fivestar.graph.datasets.entries import Dataset, Source, SplitFile, datasets, find_dataset
-from fivestar.graph.datasets.fetching import check, fetch
+from fivestar.graph.datasets import catalog as catalog_module
+from fivestar.graph.datasets import data_folder
+from fivestar.graph.datasets import download as download_module
+from fivestar.graph.datasets.catalog import (
+    Dataset,
+    Source,
+    SplitFile,
+    fetch,
+    find_dataset,
+    load_catalog,
+    verify,
+)
 
 FILES = {
     "train.txt": b"".join(b"a%d\tr\tb%d\n" % (i, i % 7) for i in range(3000)),
     "valid.txt": b"a1\tr\tb2\n",
     "test.txt": b"a2\tr\tb3\n",
 }
-QUICK = transfer.Patience(attempts=4, pause=0.01, silence=0.5)
+QUICK = download_module.RetryPolicy(attempts=4, pause=0.01, timeout=0.5)
 
 
 def published(content):
@@ -36,14 +44,14 @@ def published(content):
 
 def dataset(*sources):
     splits = {name.removesuffix(".txt"): published(content) for name, content in FILES.items()}
-    about = {"title": "t", "licence": "l", "citation": "c", "entities": 3007, "relations": 1}
+    about = {"title": "t", "license": "l", "citation": "c", "entities": 3007, "relations": 1}
     return Dataset(name="tiny", sources=sources, **about, **splits)
 
 
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.delenv("FIVESTAR_OFFLINE")
-    monkeypatch.setattr(fetching, "transfer", partial(transfer.transfer, patience=QUICK))
+    monkeypatch.setattr(catalog_module, "download", partial(download_module.download, policy=QUICK))
     with faulty_server() as state:
         for name, content in FILES.items():
             state.files[f"/good/{name}"] = content
@@ -59,14 +67,14 @@ def assert_whole(folder):
     assert [path.name for path in folder.iterdir() if path.name != ".tiny.lock"] == ["tiny"]
 
 
-def test_it_comes_whole_and_is_found_again(server, tmp_path):
+def test_a_dataset_is_downloaded_once(server, tmp_path):
     seen = []
     place = fetch(dataset(folder_of(server)), tmp_path, progress=lambda *at: seen.append(at))
     assert_whole(tmp_path)
     whole = sum(map(len, FILES.values()))
     assert seen[-1] == (whole, whole)
     assert seen == sorted(seen)
-    check(dataset(), place)
+    verify(dataset(), place)
     before = len(server.asked)
     assert fetch(dataset(folder_of(server)), tmp_path) == place
     assert len(server.asked) == before
@@ -86,7 +94,7 @@ def test_it_comes_whole_and_is_found_again(server, tmp_path):
     ],
     ids=" ".join,
 )
-def test_faults_that_pass(server, tmp_path, faults):
+def test_temporary_faults_are_retried(server, tmp_path, faults):
     server.faults["/good/train.txt"] = list(faults)
     fetch(dataset(folder_of(server)), tmp_path)
     assert_whole(tmp_path)
@@ -97,36 +105,36 @@ def test_faults_that_pass(server, tmp_path, faults):
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ("404", "404 Not Found"),
         ("403", "403 Forbidden"),
         ("500", "500 Internal Server Error"),
         ("silent", "timed out"),
-        ("redirect file:///etc/passwd", "redirect"),
+        ("redirect file:///etc/passwd", "302 Found - Redirection"),
         ("redirect ftp://127.0.0.1/x", "302 Found"),
         ("redirect http://127.0.0.1:1/x", "refused"),
     ],
 )
-def test_faults_that_stay(server, tmp_path, fault, told):
+def test_permanent_faults_are_errors(server, tmp_path, fault, message):
     server.files["/good/test.txt"] = FILES["test.txt"] * 3 if fault == "silent" else b"x"
     server.faults["/good/train.txt"] = [fault]
-    with pytest.raises(DownloadFailed, match="tiny cannot be fetched") as failed:
+    with pytest.raises(DownloadFailed, match="tiny cannot be downloaded") as failed:
         fetch(dataset(folder_of(server)), tmp_path)
-    assert told in str(failed.value)
-    assert "--mirror" in str(failed.value)
+    assert message in str(failed.value)
+    assert "mirror='URL'" in str(failed.value)
     assert not (tmp_path / "tiny").exists()
 
 
-def test_a_server_that_only_drips(server, tmp_path, monkeypatch):
-    slow = transfer.Patience(attempts=2, pause=0.01, silence=0.3, slowest=5000)
-    monkeypatch.setattr(fetching, "transfer", partial(transfer.transfer, patience=slow))
+def test_a_slow_server_is_an_error(server, tmp_path, monkeypatch):
+    slow = download_module.RetryPolicy(attempts=2, pause=0.01, timeout=0.3, min_rate=5000)
+    monkeypatch.setattr(catalog_module, "download", partial(download_module.download, policy=slow))
     server.faults["/good/train.txt"] = ["drip"]
-    with pytest.raises(DownloadFailed, match="slower than 5,000 bytes a second"):
+    with pytest.raises(DownloadFailed, match="slower than 5,000 bytes per second"):
         fetch(dataset(folder_of(server)), tmp_path)
 
 
-def test_a_later_attempt_goes_on_where_the_last_ended(server, tmp_path):
+def test_a_later_attempt_resumes_the_download(server, tmp_path):
     server.faults["/good/train.txt"] = ["cut", "404"]
     with pytest.raises(DownloadFailed):
         fetch(dataset(folder_of(server)), tmp_path)
@@ -138,7 +146,7 @@ def test_a_later_attempt_goes_on_where_the_last_ended(server, tmp_path):
     assert_whole(tmp_path)
 
 
-def test_a_part_that_belongs_to_something_else(server, tmp_path):
+def test_a_part_of_another_file_is_replaced(server, tmp_path):
     source = folder_of(server)
     for junk in (b"junk" * 10, FILES["train.txt"][:-1] + b"x"):
         server.faults["/good/train.txt"] = ["404"]
@@ -155,7 +163,7 @@ def test_a_part_that_belongs_to_something_else(server, tmp_path):
 
 
 @pytest.mark.parametrize("change", [b"x", b"", b"longer"])
-def test_other_bytes_are_refused_and_the_next_place_is_asked(server, tmp_path, change):
+def test_other_content_is_refused_and_the_next_source_is_tried(server, tmp_path, change):
     for name, content in FILES.items():
         server.files[f"/bad/{name}"] = change + content[len(change) % 6 :]
     fetch(dataset(folder_of(server, "bad"), folder_of(server)), tmp_path)
@@ -166,7 +174,7 @@ def test_other_bytes_are_refused_and_the_next_place_is_asked(server, tmp_path, c
         assert not list((tmp_path / "other").rglob("train*"))
 
 
-def test_more_than_expected_is_not_read(server, tmp_path):
+def test_downloads_are_limited_to_the_expected_size(server, tmp_path):
     server.files["/good/valid.txt"] = b"a\tr\tb\n" * 1_000_000
     for fault in ("none", "no length"):
         server.faults["/good/valid.txt"] = [fault]
@@ -175,8 +183,8 @@ def test_more_than_expected_is_not_read(server, tmp_path):
         assert all(file.stat().st_size < 100_000 for file in (tmp_path / fault).rglob("*.part"))
 
 
-def packed(members):
-    """A .tar.gz of (name or TarInfo, content)."""
+def tar_gz(members):
+    """Return a .tar.gz of (name or TarInfo, content)."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
         for name, content in members:
@@ -203,12 +211,12 @@ def fetch_archive(server, tmp_path, content):
 def test_an_archive(server, tmp_path):
     server.faults["/tiny.tar.gz"] = ["cut", "none"]
     others = [("Tiny/README", b"hello"), (special("Tiny", tarfile.DIRTYPE), b"")]
-    fetch_archive(server, tmp_path, packed([*others, *GOOD]))
+    fetch_archive(server, tmp_path, tar_gz([*others, *GOOD]))
     assert_whole(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "message"),
     [
         ([("../train.txt", b"x"), *GOOD], "outside of it: '../train.txt'"),
         ([("a/../../train.txt", b"x"), *GOOD], "outside of it"),
@@ -218,34 +226,34 @@ def test_an_archive(server, tmp_path):
         ([(special("x", tarfile.LNKTYPE, "train.txt"), b""), *GOOD], "is a link"),
         ([(special("x", tarfile.CHRTYPE), b""), *GOOD], "a device"),
         ([(special("x", tarfile.FIFOTYPE), b""), *GOOD], "a device"),
-        ([*GOOD, ("other/train.txt", b"x")], "holds train.txt twice"),
-        (GOOD[:2], "holds no test.txt"),
-        ([], "holds no test.txt, train.txt, valid.txt"),
+        ([*GOOD, ("other/train.txt", b"x")], "contains train.txt twice"),
+        (GOOD[:2], "does not contain test.txt"),
+        ([], "does not contain test.txt, train.txt, valid.txt"),
         ([("train.txt", FILES["train.txt"] + b"x"), *GOOD[1:]], "expected"),
         ([("train.txt", b"other"), *GOOD[1:]], "SHA-256 differs"),
     ],
 )
-def test_archives_that_try_tricks(server, tmp_path, members, told):
+def test_malicious_archives_are_refused(server, tmp_path, members, message):
     with pytest.raises(DownloadFailed) as failed:
-        fetch_archive(server, tmp_path, packed(members))
-    assert told in str(failed.value)
+        fetch_archive(server, tmp_path, tar_gz(members))
+    assert message in str(failed.value)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size]
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", packed(GOOD)[:-20], packed(GOOD)[:300]])
-def test_archives_that_cannot_be_read(server, tmp_path, content):
-    with pytest.raises(DownloadFailed, match="no archive that can be read"):
+@pytest.mark.parametrize("content", [b"", b"no archive", tar_gz(GOOD)[:-20], tar_gz(GOOD)[:300]])
+def test_unreadable_archives_are_refused(server, tmp_path, content):
+    with pytest.raises(DownloadFailed, match="not a readable archive"):
         fetch_archive(server, tmp_path, content)
     assert not (tmp_path / "tiny").exists()
 
 
-def test_a_bomb(server, tmp_path, monkeypatch):
-    """Ten gigabytes of nothing in ten megabytes are not unpacked to the end."""
+def test_decompression_bombs_are_refused(server, tmp_path, monkeypatch):
+    """Ten gigabytes in ten megabytes are not extracted."""
     info = tarfile.TarInfo("filler")
     info.size = 10 << 30
     nothing = gzip.compress(b"\0" * (1 << 20)) * 200
     bomb = gzip.compress(info.tobuf()) + nothing
-    monkeypatch.setattr(archives, "MOST_UNPACKED", 50 << 20)
+    monkeypatch.setattr(download_module, "MAX_EXTRACTED_BYTES", 50 << 20)
     with pytest.raises(DownloadFailed, match="unpacks to more than"):
         fetch_archive(server, tmp_path, bomb)
     lying = tarfile.TarInfo("train.txt")
@@ -262,7 +270,7 @@ def _fetch_elsewhere(address, folder, results):
         results.put(repr(error))
 
 
-def test_two_processes_at_once(server, tmp_path):
+def test_two_processes_download_once(server, tmp_path):
     fork = multiprocessing.get_context("fork")
     results = fork.Queue()
     both = [
@@ -278,26 +286,26 @@ def test_two_processes_at_once(server, tmp_path):
     assert len([path for path, _ in server.asked if path == "/good/train.txt"]) == 1
 
 
-def test_files_that_changed(server, tmp_path):
+def test_changed_files_are_detected(server, tmp_path):
     place = fetch(dataset(folder_of(server)), tmp_path)
     (place / "valid.txt").write_bytes(b"other")
-    with pytest.raises(DamagedDataset, match="not as published"):
-        check(dataset(), place)
+    with pytest.raises(DamagedDataset, match="differs from the published file"):
+        verify(dataset(), place)
     (place / "valid.txt").unlink()
     with pytest.raises(DamagedDataset, match="missing"):
-        check(dataset(), place)
+        verify(dataset(), place)
 
 
 def test_the_catalog():
-    assert set(datasets()) == {
+    assert set(load_catalog()) == {
         *("wn18rr", "wn18", "fb15k-237", "fb15k", "umls", "kinships", "nations"),
         *(f"nell-995-h{share}" for share in (25, 50, 75, 100)),
     }
-    for entry in datasets().values():
+    for entry in load_catalog().values():
         assert entry.title
-        assert entry.licence
+        assert entry.license
         assert entry.citation
-        assert all(source.address.startswith("https://") for source in entry.sources)
+        assert all(source.url.startswith("https://") for source in entry.sources)
         assert all(len(split.sha256) == 64 for split in entry.splits.values())
     for written in ("WN18RR", "wn18rr", "WN18-RR"):
         assert find_dataset(written).name == "wn18rr"
@@ -307,15 +315,15 @@ def test_the_catalog():
 
 @pytest.fixture
 def tiny(server, tmp_path, monkeypatch):
-    """A catalog of one, and an empty folder of data sets."""
+    """A catalog with one dataset, and an empty data folder."""
     one = dataset(folder_of(server))
-    for module in ("fivestar.graph.datasets.entries", "fivestar.graph.catalog"):
-        monkeypatch.setattr(f"{module}.datasets", lambda: {"tiny": one})
+    for module in ("fivestar.graph.datasets.catalog", "fivestar.graph.datasets"):
+        monkeypatch.setattr(f"{module}.load_catalog", lambda: {"tiny": one})
     monkeypatch.setenv("FIVESTAR_DATA", str(tmp_path / "data"))
     return server
 
 
-def test_by_name(tiny, tmp_path, monkeypatch):
+def test_datasets_are_read_by_name(tiny, tmp_path, monkeypatch):
     graph = fivestar.read_graph("Tiny")
     assert (len(graph.train), graph.name) == (3000, "tiny")
     monkeypatch.setenv("FIVESTAR_OFFLINE", "1")
@@ -336,17 +344,17 @@ def test_the_commands(tiny, tmp_path, monkeypatch):
         tiny.files[f"/mirror/tiny/{name}"] = content
     shown = run("get", "TINY", "--mirror", f"{tiny.address}/mirror/")
     assert shown.exit_code == 0, shown.output
-    assert "as published" in shown.output
+    assert "verified" in shown.output
     assert all(path.startswith("/mirror") for path, _ in tiny.asked)
     assert '"here": true' in run("--json").output
-    assert "tiny: as published" in run("get", "--all").output
+    assert "tiny: verified" in run("get", "--all").output
     assert "did you mean tiny" in str(run("get", "tinny").exception)
-    assert "name some of" in str(run("get").exception)
+    assert "one or more of" in str(run("get").exception)
     (tmp_path / "data" / "tiny" / "test.txt").write_bytes(b"x")
-    assert "not as published" in str(run("get", "tiny").exception)
+    assert "differs from the published file" in str(run("get", "tiny").exception)
 
 
 @pytest.mark.data
 def test_the_published_files():
-    for name, entry in datasets().items():
-        check(entry, data_folder() / name)
+    for name, entry in load_catalog().items():
+        verify(entry, data_folder() / name)

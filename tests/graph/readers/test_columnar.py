@@ -54,7 +54,7 @@ def test_empty_cells_are_bad_rows(path):
     save(pa.table({**ROWS, "tail": ["b", None, ""]}), path)
     with pytest.raises(BadSource, match="row 1: has an empty head, relation or tail"):
         read_graph(path)
-    with pytest.warns(GraphWarning, match=r"2 bad rows left out \(row 1, 2\)"):
+    with pytest.warns(GraphWarning, match=r"2 bad rows skipped \(row 1, 2\)"):
         report = read_graph(path, on_bad_line="skip").report.splits["train"]
     assert (report.lines, report.bad_lines, report.triples) == (3, 2, 1)
 
@@ -78,12 +78,12 @@ def test_a_column_of_splits(path):
 
 def test_other_sources_beside_a_column_of_splits_are_refused(path):
     save(pa.table({**ROWS, "split": ["train", "train", "test"]}), path)
-    with pytest.raises(BadSource, match="says itself which triples are test"):
+    with pytest.raises(BadSource, match="contains the triples of test"):
         read_graph({"train": path, "test": [("a", "r", "b")]})
 
 
 def test_a_large_file_is_read_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(columnar, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(columnar, "_BATCH_SIZE", 7)
     table = pa.table({k: [f"{v[0]}{i % 13}" for i in range(100)] for k, v in ROWS.items()})
     path = save(table, tmp_path / "graph.parquet")
     assert read_graph(path).report.splits["train"].lines == 100

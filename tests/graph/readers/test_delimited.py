@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from fivestar.errors import BadLine, BadSource, GraphWarning
-from fivestar.graph.readers import blocks, compression
+from fivestar.graph.readers import files
 from fivestar.graph.reading import read_graph
 
 ROWS = [("Rio de Janeiro", "in", "Brasil"), ("São Paulo", "in", "Brasil"), ("東京", "in", "日本")]
@@ -102,7 +102,7 @@ def test_blank_lines_are_counted_and_line_numbers_stay_right(write):
     path = write("\n\nhead\trelation\ttail\n\na\tr\tb\n   \n\tr\tc\n")
     with pytest.raises(BadLine, match="line 7: has an empty head"):
         read_graph(path)
-    with pytest.warns(GraphWarning, match=r"1 bad line left out \(line 7\)"):
+    with pytest.warns(GraphWarning, match=r"1 bad line skipped \(line 7\)"):
         report = read_graph(path, on_bad_line="skip").report.splits["train"]
     assert (report.lines, report.blanks, report.headers, report.bad_lines) == (7, 4, 1, 1)
     assert report.skipped[0].line == 7
@@ -140,7 +140,7 @@ def test_a_plain_file_with_a_packed_name(write):
 
 
 def test_a_line_longer_than_a_block_is_one_bad_line(write, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 64)
     path = write("a\tr\tb\n" + "x" * 500 + "\tr\tb\nc\tr\td\n")
     with pytest.raises(BadLine, match="line 2: is longer than"):
         read_graph(path)
@@ -169,7 +169,7 @@ def test_progress_is_told_for_large_files_only(write, monkeypatch):
     path = write("a\tr\tb\n" * 1000)
     read_graph(path, progress=lambda done, total: seen.append((done, total)))
     assert not seen
-    monkeypatch.setattr(compression, "PROGRESS_FROM_BYTES", 1000)
+    monkeypatch.setattr(files, "MIN_PROGRESS_BYTES", 1000)
     read_graph(path, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
 
@@ -177,6 +177,6 @@ def test_progress_is_told_for_large_files_only(write, monkeypatch):
 def test_many_pieces_number_names_as_one_piece_does(write, monkeypatch):
     text = "".join(f"e{i % 97}\tr{i % 7}\te{i * i % 89}\n" for i in range(5000))
     whole = read_graph(write(text))
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr("fivestar.graph.building.BYTES_AT_ONCE", 3000)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr("fivestar.graph.encoding.GROUP_BYTES", 3000)
     assert read_graph(write(text)) == whole

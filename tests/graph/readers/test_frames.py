@@ -57,7 +57,7 @@ def test_splits_of_any_kind_together(tmp_path):
 
 def test_bad_rows_are_skipped_on_request():
     table = pa.table({"h": ["a", None, "c", ""], "r": ["r"] * 4, "t": ["b"] * 4})
-    with pytest.warns(GraphWarning, match=r"2 bad rows left out \(row 1, 3\)"):
+    with pytest.warns(GraphWarning, match=r"2 bad rows skipped \(row 1, 3\)"):
         graph = read_graph(table, on_bad_line="skip")
     assert list(graph.entities) == ["a", "b", "c"]
     with pytest.warns(GraphWarning, match="1 bad row"):
@@ -66,7 +66,7 @@ def test_bad_rows_are_skipped_on_request():
 
 
 def test_a_generator_is_read_in_pieces(monkeypatch):
-    monkeypatch.setattr("fivestar.graph.readers.frames._ITEMS_AT_ONCE", 3)
+    monkeypatch.setattr("fivestar.graph.readers.frames._BATCH_SIZE", 3)
     graph = read_graph((f"e{i}", "r", f"e{i + 1}") for i in range(10))
     assert len(graph.train) == 10
     assert graph.report.splits["train"].lines == 10

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fivestar.errors import BadSource
 from fivestar.graph.readers import guards
-from fivestar.graph.readers.guards import Guarded, JsonGuard, TurtleGuard, XmlGuard
+from fivestar.graph.readers.guards import GuardedStream, JsonGuard, TurtleGuard, XmlGuard
 from fivestar.graph.reading import read_graph
 
 JSON = st.recursive(
@@ -30,20 +30,20 @@ def test_the_depth_of_json_is_found_however_it_is_cut(value, size):
     text = json.dumps(value).encode()
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guards, "DEEPEST_JSON", 2)
+        patch.setattr(guards, "MAX_JSON_DEPTH", 2)
         refused = pytest.raises(BadSource) if depth(value) > 2 else nullcontext()
         with refused:
-            look_at_all(JsonGuard("file"), [*pieces, b""])
+            inspect_all(JsonGuard("file"), [*pieces, b""])
 
 
-def look_at_all(guard, pieces):
+def inspect_all(guard, pieces):
     for piece in pieces:
-        guard.look(piece)
+        guard.inspect(piece)
 
 
 @given(st.binary(max_size=20), st.integers(1, 5))
 def test_a_guarded_file_is_the_file(content, size):
-    guarded = Guarded(io.BytesIO(b"\xef\xbb\xbf" + content), TurtleGuard("file"))
+    guarded = GuardedStream(io.BytesIO(b"\xef\xbb\xbf" + content), TurtleGuard("file"))
     found = b"".join(iter(lambda: guarded.read(size), b""))
     assert found == content
 
@@ -74,10 +74,10 @@ def test_many_triple_terms_are_refused_before_they_exhaust_the_stack(tmp_path, m
     (tmp_path / "g.nt").write_text(text)
     with pytest.raises(BadSource, match="quoted triple"):
         read_graph(tmp_path / "g.nt")
-    monkeypatch.setattr(guards, "MOST_TRIPLE_TERMS", 3)
+    monkeypatch.setattr(guards, "MAX_TRIPLE_TERMS", 3)
     bytewise = [bytes([byte]) for byte in b"<<(<<(<<(<<("]
     with pytest.raises(BadSource, match="triple terms"):
-        look_at_all(TurtleGuard("file"), bytewise)
+        inspect_all(TurtleGuard("file"), bytewise)
 
 
 def xml(entities, use):
@@ -95,7 +95,7 @@ def test_a_billion_laughs(tmp_path, use):
         f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 9)
     )
     (tmp_path / "g.rdf").write_text(xml(bomb, use))
-    with pytest.raises(BadSource, match="stands for more than 64 KiB"):
+    with pytest.raises(BadSource, match="expands to more than 64 KiB"):
         read_graph(tmp_path / "g.rdf")
 
 
@@ -114,7 +114,7 @@ def test_honest_entities_are_fine_and_outer_ones_are_never_fetched(tmp_path):
 
 
 def test_an_xml_guard_looks_no_further_than_the_end():
-    guarded = Guarded(io.BytesIO(b"<a/>"), XmlGuard("file"))
+    guarded = GuardedStream(io.BytesIO(b"<a/>"), XmlGuard("file"))
     assert guarded.read() == b"<a/>"
     guarded.finish()
     assert guarded.read() == b""

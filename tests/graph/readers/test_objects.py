@@ -41,7 +41,7 @@ def test_networkx_edges_without_a_relation_or_a_direction():
         read_graph(nx.Graph([("a", "b")]))
     graph = nx.MultiDiGraph()
     graph.add_edge("a", ("b", 1), key="r")
-    with pytest.raises(BadSource, match="has a tail that is tuple"):
+    with pytest.raises(BadSource, match="has a tail of type tuple"):
         read_graph(graph)
     graph = nx.MultiDiGraph()
     graph.add_edge("a", "b", key="r", split="tset")
@@ -71,7 +71,7 @@ def test_rdflib_graphs_and_datasets():
 def test_rdflib_terms_that_are_no_iris():
     graph = rdflib.Graph()
     graph.add((rdflib.URIRef("a b"), X.r, X.b))
-    with pytest.raises(BadSource, match="has the URIRef 'a b', which is no IRI"):
+    with pytest.raises(BadSource, match="has the URIRef 'a b', which is not an IRI"):
         read_graph(graph)
 
 
@@ -84,7 +84,7 @@ def test_pykeen_factories_with_and_without_labels():
 
 
 def test_a_format_is_for_files():
-    with pytest.raises(SettingsError, match=r"a format \(nt\) is for files"):
+    with pytest.raises(SettingsError, match=r"format='nt' is for files"):
         read_graph([("a", "r", "b")], format="nt")
     with pytest.raises(SettingsError, match="format must be one of text, nt, nq"):
         read_graph([("a", "r", "b")], format="turtle")

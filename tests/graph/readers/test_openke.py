@@ -40,22 +40,22 @@ def test_plain_files_win_unless_openke_is_asked_for(folder):
     assert list(read_graph(place).entities) == ["a", "b"]
     assert "USA" in read_graph(place, format="openke").entities
     (place / "train2id.txt").unlink()
-    with pytest.raises(BadSource, match=r"no train2id.txt here"):
+    with pytest.raises(BadSource, match=r"has no train2id.txt"):
         read_graph(place, format="openke")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train2id": "3\n1 0 0\n"}, "says that 3 facts follow, but there are 1"),
+        ({"train2id": "3\n1 0 0\n"}, "announces 3 facts, but there are 1"),
         ({"train2id": "1\n1 0 2\n"}, "has the relation 2, but relation2id.txt has 2 names"),
         ({"train2id": "1\n1 3 0\n"}, "has the tail 3, but entity2id.txt has 3 names"),
-        ({"train2id": "1\n1 -1 0\n"}, "has a tail that is no number"),
+        ({"train2id": "1\n1 -1 0\n"}, "has a tail that is not a number"),
         ({"train2id": "1\n1 0\n"}, "has 2 fields where 3 are expected: head tail relation"),
-        ({"train2id": "a b c\n"}, "its first line should be a number"),
+        ({"train2id": "a b c\n"}, "its first line should be the number of lines"),
         ({"train2id": ""}, "is empty"),
         ({"entity2id": "2\na\t0\nb\t0\n"}, "the number 0 is given twice"),
-        ({"entity2id": "3\na\t0\nb\t1\n"}, "says that 3 names follow, but there are 2"),
+        ({"entity2id": "3\na\t0\nb\t1\n"}, "announces 3 names, but there are 2"),
         ({"entity2id": "2\na\t0\nb\t2\n"}, "the numbers do not run from 0 to 1"),
         ({"entity2id": "1\nname\n"}, "should be a name and its number"),
         ({"relation2id": ""}, "is empty"),
@@ -67,7 +67,7 @@ def test_what_does_not_fit(folder, changes, message):
 
 
 def test_bad_lines_are_skipped_on_request(folder):
-    with pytest.warns(GraphWarning, match=r"2 bad lines left out \(line 3, 1\)"):
+    with pytest.warns(GraphWarning, match=r"2 bad lines skipped \(line 3, 1\)"):
         graph = read_graph(folder(train2id="5\n1 0 0\nx\n"), on_bad_line="skip")
     report = graph.report.splits["train"]
     assert (report.lines, report.headers, report.bad_lines, report.triples) == (3, 0, 2, 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.graph.formats import RDF_FORMATS
 
 from fivestar.errors import BadLine, BadSource, GraphWarning, MissingExtra
-from fivestar.graph.readers import blocks, rdf_lines
+from fivestar.graph.readers import files, rdf_lines
 from fivestar.graph.reading import read_graph
 
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"
@@ -134,7 +134,7 @@ def test_named_graphs_can_be_chosen(tmp_path, kind):
         assert {row[2] for row in rows(graph)} == {f"a:{tail}" for tail in tails}
         assert graph.report.splits["train"].other_graphs == 3 - len(tails)
         assert adds_up(graph.report.splits["train"])
-    with pytest.raises(BadSource, match=r"3 of other graphs.*--graph chooses them"):
+    with pytest.raises(BadSource, match=r"3 of other graphs.*select them with graphs="):
         read_graph(path, graphs=["a:x"])
 
 
@@ -184,12 +184,12 @@ def test_both_ways_of_reading_lines_agree(tmp_path_factory, kind, lines, size):
     path = tmp_path_factory.mktemp("lines") / f"g.{kind}"
     path.write_text("".join(lines), newline="")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_BYTES", size)
+        patch.setattr(files, "BLOCK_BYTES", size)
         quick = _outcome(path)
         patch.setattr(
             rdf_lines._Lines,
             "plain_statements",
-            lambda self, _: (
+            lambda self, **_: (
                 rdf_lines.Statements.of([]),
                 rdf_lines.np.zeros(len(self.starts), bool),
             ),
@@ -231,16 +231,16 @@ def test_what_pyoxigraph_accepts_is_read_and_nothing_else(tmp_path_factory, kind
 def test_a_bad_line_costs_itself_only(write):
     lines = [b"<a:b> <a:c> <a:d> .", b"no", b"\xe9", b"<a:b> <a:c> <a:e f> .", b'<a:b> <a:c> "x .']
     path = write(b"\n".join(lines), "g.nt")
-    with pytest.raises(BadLine, match="line 2: is no statement") as caught:
+    with pytest.raises(BadLine, match="line 2: is not a statement") as caught:
         read_graph(path)
     assert caught.value.line == 2
-    with pytest.warns(GraphWarning, match=r"4 bad lines left out \(line 2, 3, 4, 5\)"):
+    with pytest.warns(GraphWarning, match=r"4 bad lines skipped \(line 2, 3, 4, 5\)"):
         graph = read_graph(path, on_bad_line="skip")
     assert rows(graph) == [("a:b", "a:c", "a:d")]
 
 
 def test_lines_are_numbered_across_blocks(write, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 64)
     path = write("<a:b> <a:c> <a:d> .\n" * 20 + "bad\n", "g.nt")
     with pytest.raises(BadLine, match="line 21"):
         read_graph(path)
@@ -252,7 +252,7 @@ def test_an_error_in_turtle_says_where_and_that_it_cannot_be_skipped(write):
         with pytest.raises(BadLine, match="line 3: is not Turtle: ") as caught:
             read_graph(path, on_bad_line=choice)
         assert caught.value.line == 3
-        assert "skip does not help" in str(caught.value)
+        assert "on_bad_line='skip' does not help" in str(caught.value)
 
 
 @pytest.mark.parametrize("cut", [30, 200, -20, -5])
@@ -292,7 +292,7 @@ def test_splits_as_named_graphs(write):
 def test_quoted_triples_are_bad_statements(write, kind):
     text = "<a:b> <a:c> <a:d> .\n<a:b> <a:c> <<( <a:a> <a:b> <a:c> )>> .\n"
     path = write(text + '<a:b> <a:c> <<( _:a <a:b> "x y" )>> .\n', f"g.{kind}")
-    with pytest.raises(BadLine, match="2: is about a quoted triple"):
+    with pytest.raises(BadLine, match="2: has a quoted triple"):
         read_graph(path)
     with pytest.warns(GraphWarning, match="2 bad"):
         graph = read_graph(path, on_bad_line="skip", literals="keep")

@@ -79,7 +79,7 @@ def test_rows_that_are_no_statement(path):
     save(path, [("a:s", "a:p", ""), ("text", "a:p", "a:o"), ("a:s", "_:p", "a:o"), *ROWS[:1]])
     with pytest.raises(BadSource, match=r"row 0: has no value for \?o"):
         read_graph(path)
-    with pytest.warns(GraphWarning, match=r"3 bad rows left out \(row 0, 1, 2\)"):
+    with pytest.warns(GraphWarning, match=r"3 bad rows skipped \(row 0, 1, 2\)"):
         graph = read_graph(path, on_bad_line="skip")
     reasons = [line.reason for line in graph.report.splits["train"].skipped]
     assert "cannot be a head" in reasons[1]

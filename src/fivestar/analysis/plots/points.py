@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Maximum number of points drawn; more hide each other.
+# Maximum number of points in a plot; more hide each other.
 _MAX_POINTS = 150
 
 
@@ -39,7 +39,7 @@ _MAX_POINTS = 150
 def shapes(examples: Sequence[tuple[str, Run, ShapeExample]]) -> Figure:
     """Plot the heads of a relation in one dimension (top) and their images (bottom).
 
-    A head and its image have the same color; the fitted line or circle is drawn through.
+    A head and its image have the same color; the fitted line or circle is shown.
 
     Args:
         examples: triples of a name, a run (a 5★E, or converted to one) and an example.

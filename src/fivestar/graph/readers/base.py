@@ -1,4 +1,4 @@
-"""What every reader is: anything in, columns of names out, every line accounted for."""
+"""The interface of readers: any source in, columns of names out, every line counted."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from fivestar.graph.choices import (
     TypeChoice,
 )
 
-# Called with (units done, units in all) while a source is read; a file counts bytes on disk.
+# Called with (units done, units in total) while a source is read; units of a file are bytes.
 Progress = Callable[[int, int], None]
 Columns = Sequence[str] | Sequence[int]
-# Formats, each with the endings of file names that mean it.
+# File extensions by format.
 Formats = Mapping[FormatName, tuple[str, ...]]
 
-# How the splits of a graph are called.
+# Names of the splits in files and columns.
 SPLIT_NAMES = {
     "train": ("train", "training"),
     "valid": ("valid", "dev", "val", "validation"),
     "test": ("test",),
 }
 
-# More bad lines than these are counted but not described: a hostile file must not fill the memory.
-DESCRIBED_BAD_LINES = 1_000
+# Further bad lines are only counted, so that a hostile file cannot fill the memory.
+MAX_DESCRIBED_LINES = 1_000
 _SHOWN_CHARACTERS = 120
 
 
 @dataclass(frozen=True)
 class TripleColumns:
-    """A piece of a source: equally many heads, relations and tails, all of one split.
+    """A piece of a source: heads, relations and tails of one split.
 
-    Columns are large strings, or dictionaries of them where a reader has them so; all pieces of a
-    source alike. Sources that do not tell splits apart are all "train".
+    Columns are large strings or dictionaries of them, the same in all pieces of a source. Sources
+    without splits are all "train".
     """
 
     heads: pa.ChunkedArray
@@ -50,7 +50,7 @@ class TripleColumns:
 
     @classmethod
     def of(cls, columns: Sequence[pa.ChunkedArray], split: str) -> TripleColumns:
-        """A piece of three columns."""
+        """Return a piece of three columns."""
         heads, relations, tails = columns
         return cls(heads, relations, tails, split)
 
@@ -62,20 +62,20 @@ class TripleColumns:
 
 @dataclass
 class Annotations:
-    """What a source says about its names: texts for people and types, all by terms of RDF.
+    """Labels, descriptions and types of names in a source, by RDF term.
 
-    Texts come with their rank: a lower one is nearer to what was asked for.
+    Texts come with a rank; the lowest is preferred.
     """
 
     labels: dict[str, tuple[int, str]] = field(default_factory=dict)
     descriptions: dict[str, tuple[int, str]] = field(default_factory=dict)
-    types: dict[tuple[str, str], None] = field(default_factory=dict)  # a set that keeps its order
+    types: dict[tuple[str, str], None] = field(default_factory=dict)  # an ordered set
 
     def __bool__(self) -> bool:
         return bool(self.labels or self.descriptions or self.types)
 
     def add(self, other: Annotations) -> None:
-        """Take over what another source says; where both are as good, this one stays."""
+        """Merge the annotations of another source; of equal ranks this one wins."""
         for mine, theirs in (
             (self.labels, other.labels),
             (self.descriptions, other.descriptions),
@@ -86,10 +86,10 @@ class Annotations:
         self.types |= other.types
 
 
-def split_called(text: str) -> str | None:
-    """The split that is called so, if any is.
+def split_named(text: str) -> str | None:
+    """Return the split of this name; None if there is no such.
 
-    >>> split_called("Dev"), split_called("holdout")
+    >>> split_named("Dev"), split_named("holdout")
     ('valid', None)
     """
     return next((s for s, names in SPLIT_NAMES.items() if text.casefold() in names), None)
@@ -97,12 +97,9 @@ def split_called(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a source is to be read; `None` and "auto" mean: find out.
+    """How to read a source, as in `read_graph`; `None` and "auto" are detected.
 
-    `columns` names (or numbers, from 0) the head, relation and tail column, in this order.
-    `quote` is the quote character, or "" for none; `None` quotes all but tab-separated files.
-    `graphs` are the named graphs to read, "default" for the one without a name; `None` reads all.
-    `blank_scope` goes before the labels of blank nodes, which mean nothing outside their file.
+    `blank_scope` is a prefix of the labels of blank nodes, which are local to their file.
     """
 
     delimiter: str | None = None
@@ -119,12 +116,12 @@ class ReadOptions:
     blank_scope: str = ""
 
     def __post_init__(self) -> None:
-        _one_of("header", self.header, ("auto", "yes", "no"))
-        _one_of("on_bad_line", self.on_bad_line, ("error", "skip"))
-        _one_of("literals", self.literals, ("drop", "keep"))
-        _one_of("types", self.types, ("types", "triples"))
+        _require_one_of("header", self.header, ("auto", "yes", "no"))
+        _require_one_of("on_bad_line", self.on_bad_line, ("error", "skip"))
+        _require_one_of("literals", self.literals, ("drop", "keep"))
+        _require_one_of("types", self.types, ("types", "triples"))
         if self.format is not None:
-            _one_of("format", self.format, get_args(FormatName))
+            _require_one_of("format", self.format, get_args(FormatName))
         if self.delimiter is not None and (not self.delimiter or set(self.delimiter) & set("\r\n")):
             raise SettingsError("delimiter must be at least one character and no line break")
         if self.quote is not None and self.quote and not _is_ascii_character(self.quote):
@@ -136,7 +133,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class SkippedLine:
-    """A line that could not be read: where it is, why, and how it begins."""
+    """A line that was skipped: its number, the reason, and its beginning."""
 
     line: int
     reason: str
@@ -145,10 +142,10 @@ class SkippedLine:
 
 @dataclass
 class Tally:
-    """Where every line of one source went: the sum of the counts is `lines`.
+    """Counts of the lines of one source by their use; they add up to `lines`.
 
-    `literals` were dropped, `labels` (descriptions, too) and `types` are in `annotations`, and
-    `other_graphs` were not asked for.
+    `literals` were dropped, `labels` (and descriptions) and `types` are in `annotations`, and
+    `other_graphs` are statements of graphs that were not selected.
     """
 
     source: str
@@ -163,11 +160,11 @@ class Tally:
     other_graphs: int = 0
     annotations: Annotations = field(default_factory=Annotations)
     skipped: list[SkippedLine] = field(default_factory=list)
-    # The first line, where it was read as a triple although it may be a header.
+    # The first line, if it was read as a triple but may be a header.
     first_triple: tuple[str, str, str] | None = None
 
     def reject(self, line: int, reason: str, text: str, options: ReadOptions) -> None:
-        """Count a bad line, or stop there if bad lines are errors."""
+        """Count a bad line, or raise `BadLine` if bad lines are errors."""
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
         shown = "".join(
             c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown
@@ -175,34 +172,42 @@ class Tally:
         if options.on_bad_line == "error":
             raise BadLine(
                 f"{self.source}, {self.unit} {line}: {reason}\n  | {shown}\n"
-                f"Mend the {self.unit}, or leave such {self.unit}s out with --on-bad-line skip "
-                "(on_bad_line='skip').",
+                f"Fix the {self.unit}, or pass on_bad_line='skip' to skip such {self.unit}s.",
                 source=self.source,
                 line=line,
             )
         self.bad += 1
-        if len(self.skipped) < DESCRIBED_BAD_LINES:
+        if len(self.skipped) < MAX_DESCRIBED_LINES:
             self.skipped.append(SkippedLine(line, reason, shown))
 
 
 class Reader(Protocol):
-    """One format. A new format is one module with one of these, listed in `readers.READERS`."""
+    """A reader of one or more formats, listed in `readers.READERS`."""
 
     @property
     def formats(self) -> Formats:
-        """The formats it reads from files, each with the endings of file names that mean it."""
+        """The file formats it reads, with their file extensions."""
         ...
 
     def accepts(self, source: object) -> bool:
-        """Can this reader read that source?"""
+        """Return whether this reader can read a source."""
         ...
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
-        """The triples of the source in pieces, every line of it counted in the tally."""
+        """Yield the triples of a source in pieces, and count every line in the tally."""
         ...
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "field"), plural(2_000, "field")
+    ('1 field', '2,000 fields')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise SettingsError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
 
@@ -214,13 +219,13 @@ def _is_ascii_character(text: str) -> bool:
 def _check_columns(columns: Columns | None, header: HeaderChoice) -> None:
     if columns is None:
         return
-    advice = "name or number the head, relation and tail column, as in --columns 0,1,2"
+    advice = "pass those of head, relation and tail, as in columns=(0, 1, 2)"
     if isinstance(columns, str) or len(columns) != 3 or len(set(columns)) != 3:
         raise SettingsError(f"columns must be three different columns: {advice}")
-    kinds = {type(column) for column in columns}
-    if kinds not in ({str}, {int}):
+    types = {type(column) for column in columns}
+    if types not in ({str}, {int}):
         raise SettingsError(f"columns must be three names or three numbers, not a mix: {advice}")
     if any(isinstance(column, int) and column < 0 for column in columns):
-        raise SettingsError(f"column numbers count from 0, so none is negative: {advice}")
-    if kinds == {str} and header == "no":
-        raise SettingsError("columns by name need a header; number them from 0 instead")
+        raise SettingsError(f"column numbers start at 0: {advice}")
+    if types == {str} and header == "no":
+        raise SettingsError("columns by name need a header; pass numbers from 0 instead")

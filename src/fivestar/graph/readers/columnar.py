@@ -1,4 +1,4 @@
-"""Parquet, Arrow and Feather files, batch by batch."""
+"""Parquet, Arrow and Feather files, read in batches."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pyarrow.parquet as pq
 from fivestar.errors import BadSource
 from fivestar.graph.choices import FormatName
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
-from fivestar.graph.readers.compression import suffix_of
+from fivestar.graph.readers.files import suffix_of
 from fivestar.graph.readers.frames import TablePlan
 
-_ROWS_AT_ONCE = 100_000
+_BATCH_SIZE = 100_000
 _PARQUET = b"PAR1"
 _ARROW = b"ARROW1"
 _OLD_FEATHER = b"FEA1"
 
 
 class ColumnarReader:
-    """Reads tables in files, by their columns."""
+    """Read tables in columnar files."""
 
     formats: ClassVar[Formats] = {
         "parquet": (".parquet", ".pq"),
@@ -30,26 +30,26 @@ class ColumnarReader:
     }
 
     def accepts(self, source: object) -> bool:
-        """A file with the ending of one of them."""
+        """Return whether it is a file with one of these extensions."""
         return isinstance(source, Path) and any(
             suffix_of(source) in endings for endings in self.formats.values()
         )
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
-        """The triples of a file, batch by batch."""
+        """Yield the triples of a file in batches."""
         path = Path(str(source))
         tally.unit = "row"
-        kind = options.format or self._format_of(path)
+        file_format = options.format or self._format_of(path)
         try:
             magic = _first_bytes(path)
-            if kind == "parquet":
+            if file_format == "parquet":
                 yield from _read_parquet(path, magic, options, tally)
             else:
                 yield from _read_arrow(path, magic, options, tally)
         except (pa.ArrowException, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise BadSource(
-                f"{path}: the file is damaged or cut short ({reason}); write or fetch it again"
+                f"{path}: the file is damaged or cut short ({reason}); write or download it again"
             ) from error
         except OSError as error:
             reason = error.strerror or str(error)
@@ -68,54 +68,54 @@ def _read_parquet(
     path: Path, magic: bytes, options: ReadOptions, tally: Tally
 ) -> Iterator[TripleColumns]:
     if not magic.startswith(_PARQUET):
-        raise BadSource(f"{path}: is no Parquet file; {_what_then(magic)}")
+        raise BadSource(f"{path}: is not a Parquet file; {_advice(magic)}")
     with pq.ParquetFile(path) as file:
         schema = file.schema_arrow
         plan = TablePlan.of(schema, options, tally.source)
         if len(set(schema.names)) != len(schema.names):
             raise BadSource(f"{path}: several columns have the same name; rename them")
-        wanted = [schema.names[place] for place in plan.columns]
-        narrow = plan.narrowed()
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
-            yield from _checked(batch, narrow, options, tally)
+        names = [schema.names[column] for column in plan.columns]
+        narrowed = plan.narrowed()
+        for batch in file.iter_batches(_BATCH_SIZE, columns=names):
+            yield from _read_validated(batch, narrowed, options, tally)
 
 
 def _read_arrow(
     path: Path, magic: bytes, options: ReadOptions, tally: Tally
 ) -> Iterator[TripleColumns]:
     if magic.startswith(_OLD_FEATHER):
-        raise BadSource(f"{path}: is an old Feather file (version 1); write it again as version 2")
+        raise BadSource(f"{path}: is a Feather file of version 1; write it as version 2")
     with pa.memory_map(str(path)) as mapped:
         if magic.startswith(_ARROW):
             reader = pa.ipc.open_file(mapped)
-            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
         else:
             try:
                 reader = pa.ipc.open_stream(mapped)
             except pa.ArrowException:
-                raise BadSource(f"{path}: is no Arrow file; {_what_then(magic)}") from None
+                raise BadSource(f"{path}: is not an Arrow file; {_advice(magic)}") from None
             batches = iter(reader)
         plan = TablePlan.of(reader.schema, options, tally.source)
         for batch in batches:
-            yield from _checked(batch, plan, options, tally)
+            yield from _read_validated(batch, plan, options, tally)
 
 
-def _checked(
+def _read_validated(
     batch: pa.RecordBatch, plan: TablePlan, options: ReadOptions, tally: Tally
 ) -> Iterator[TripleColumns]:
-    """A batch, made sure that it is what it says: files may say anything."""
-    for place in plan.columns:
-        batch.column(place).validate(full=True)
+    """Read a batch after validating its buffers, which a damaged file may describe wrongly."""
+    for column in plan.columns:
+        batch.column(column).validate(full=True)
     yield from plan.read(batch, options, tally)
 
 
-def _what_then(magic: bytes) -> str:
-    packed = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"BZh": "bunzip2"}
-    for start, tool in packed.items():
+def _advice(magic: bytes) -> str:
+    compressed = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"BZh": "bunzip2"}
+    for start, tool in compressed.items():
         if magic.startswith(start):
-            return f"it is packed as a whole, which such files are not: {tool} it first"
+            return f"it is compressed as a whole, which is not supported: {tool} it first"
     if magic.startswith(_PARQUET):
-        return "it is a Parquet file: name it .parquet or say --format parquet"
+        return "it is a Parquet file: name it .parquet or pass format='parquet'"
     if magic.startswith(_ARROW):
-        return "it is an Arrow file: name it .arrow or say --format arrow"
-    return "if it is text, name it .tsv or say --format text"
+        return "it is an Arrow file: name it .arrow or pass format='arrow'"
+    return "if it is text, name it .tsv or pass format='text'"

@@ -1,10 +1,9 @@
-"""Text with one triple a line, at any size.
+"""Text with one triple per line, of any size.
 
-A block of lines is read in one of two ways. The careful way looks at each line in Python and knows
-what is wrong with it. The quick way is pyarrow's parser; it is taken only for blocks that are plain
-(nothing quoted, no odd bytes, every line as wide as the others, nothing empty), where both ways
-give the same: tests hold them against each other. So a bad line costs the time of its block, not
-of the file.
+A block of lines is read in one of two ways. The slow way looks at each line in Python and knows
+what is wrong with it. The fast way is pyarrow's parser; it is used only for plain blocks (no
+quotes, no odd bytes, the same number of fields in each line, none empty), where both give the same
+result, as tests check. So a bad line costs the time of its block, not of the file.
 """
 
 from __future__ import annotations
@@ -19,28 +18,33 @@ from pyarrow import csv
 
 from fivestar.errors import BadSource
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
-from fivestar.graph.readers.blocks import Block, line_blocks
-from fivestar.graph.readers.compression import BYTE_ORDER_MARK, open_bytes, refuse_binary
-from fivestar.graph.readers.dialect import Dialect, LineError, detect
+from fivestar.graph.readers.dialect import Dialect, LineError, detect_dialect
+from fivestar.graph.readers.files import (
+    BYTE_ORDER_MARK,
+    Block,
+    line_blocks,
+    open_bytes,
+    refuse_binary,
+)
 from fivestar.graph.vocabulary import NAME_TYPE
 
-LONGEST_LINE = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 _SAMPLE_BYTES = 1 << 16
 # pyarrow parses pieces of this size in parallel.
-_PARSED_AT_ONCE = 2 << 20
+_PARSE_BYTES = 2 << 20
 
 
 class DelimitedReader:
-    """Reads text files of triples, whatever their delimiter and packing."""
+    """Read text files of triples with any delimiter and compression."""
 
     formats: ClassVar[Formats] = {"text": (".tsv", ".txt", ".csv", ".tab")}
 
     def accepts(self, source: object) -> bool:
-        """Any file: what is no text is refused by its content."""
+        """Return whether it is a file; binary files are refused when they are read."""
         return isinstance(source, Path)
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
-        """The triples of a file, block by block."""
+        """Yield the triples of a file in blocks."""
         with open_bytes(Path(str(source)), options.progress) as stream:
             dialect: Dialect | None = None
             for block in line_blocks(stream):
@@ -52,23 +56,21 @@ class DelimitedReader:
                 if block.overlong:
                     reject_overlong(block, options, tally)
                     continue
-                columns = _read_quickly(block, dialect, tally)
-                yield columns or _read_carefully(block, dialect, options, tally)
+                columns = _read_fast(block, dialect, tally)
+                yield columns or _read_slowly(block, dialect, options, tally)
             if dialect is None:
-                detect([], options, tally.source)
+                detect_dialect([], options, tally.source)
 
 
 def _dialect_of(block: Block, options: ReadOptions, name: str) -> Dialect:
     sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
     refuse_binary(sample, name)
     if b"\n" not in sample and b"\r" in sample[:-1]:
-        raise BadSource(
-            f"{name}: its lines end in the old way (CR); convert it: tr '\\r' '\\n' < FILE > NEW"
-        )
+        raise BadSource(f"{name}: its lines end with CR; convert it: tr '\\r' '\\n' < FILE > NEW")
     lines = sample.split(b"\n")
     if len(lines) > 1 and len(sample) == _SAMPLE_BYTES:
         lines.pop()  # cut in the middle
-    return detect([line.removesuffix(b"\r") for line in lines], options, name)
+    return detect_dialect([line.removesuffix(b"\r") for line in lines], options, name)
 
 
 def _without_byte_order_mark(block: Block) -> Block:
@@ -76,17 +78,17 @@ def _without_byte_order_mark(block: Block) -> Block:
 
 
 def _after_header(block: Block, dialect: Dialect, tally: Tally) -> Block:
-    """The block behind its header; without one, its first line is kept for a second look."""
-    place = block.start
+    """Return the block after its header; without one, remember its first line."""
+    start = block.start
     blanks = 0
-    while place < block.end:
-        end = block.buffer.find(b"\n", place, block.end)
+    while start < block.end:
+        end = block.buffer.find(b"\n", start, block.end)
         end = block.end if end < 0 else end
-        line = bytes(block.buffer[place:end])
+        line = bytes(block.buffer[start:end])
         if not dialect.is_blank(line):
             break
         blanks += 1
-        place = end + 1
+        start = end + 1
     else:
         return block
     if not dialect.has_header:
@@ -101,26 +103,26 @@ def _after_header(block: Block, dialect: Dialect, tally: Tally) -> Block:
     return block.without(min(end + 1, block.end) - block.start)
 
 
-def _read_quickly(block: Block, dialect: Dialect, tally: Tally) -> TripleColumns | None:
-    """The block through pyarrow, or None if it is not plain enough for that."""
+def _read_fast(block: Block, dialect: Dialect, tally: Tally) -> TripleColumns | None:
+    """Read a block with pyarrow; return None if it is not plain."""
     if not _is_plain(block, dialect):
         return None
     titles = [str(number) for number in range(dialect.width)]
-    wanted = [titles[column] for column in dialect.columns]
+    included = [titles[column] for column in dialect.columns]
     try:
         table = csv.read_csv(
             pa.BufferReader(memoryview(block.buffer)[block.start : block.end]),
-            csv.ReadOptions(column_names=titles, block_size=_PARSED_AT_ONCE),
+            csv.ReadOptions(column_names=titles, block_size=_PARSE_BYTES),
             csv.ParseOptions(delimiter=dialect.delimiter, quote_char=False),
             csv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, NAME_TYPE),
-                include_columns=wanted,
+                column_types=dict.fromkeys(included, NAME_TYPE),
+                include_columns=included,
                 strings_can_be_null=False,
             ),
         )
     except pa.ArrowInvalid:
         return None
-    columns = TripleColumns(*(table[title] for title in wanted))
+    columns = TripleColumns(*(table[title] for title in included))
     if any(pc.min(pc.binary_length(column)).as_py() == 0 for column in columns.names):
         return None
     lines = block.line_count()
@@ -136,13 +138,13 @@ def _is_plain(block: Block, dialect: Dialect) -> bool:
         and not (dialect.quote and block.has(dialect.quote.encode()))
         and not block.has(b"\0")
         and (not block.has(b"\r") or block.count(b"\r") == block.count(b"\r\n"))
-        # pyarrow drops this mark wherever its input begins, but here it is part of a name.
+        # pyarrow drops this mark at the beginning of its input, but here it is part of a name.
         and not block.starts_with(BYTE_ORDER_MARK)
-        and block.every_line_is_shorter_than(LONGEST_LINE)
+        and block.has_only_lines_below(MAX_LINE_BYTES)
     )
 
 
-def _read_carefully(
+def _read_slowly(
     block: Block, dialect: Dialect, options: ReadOptions, tally: Tally
 ) -> TripleColumns:
     heads, relations, tails = [], [], []
@@ -167,16 +169,16 @@ def _read_carefully(
 
 
 def _triple(line: bytes, dialect: Dialect) -> tuple[str, str, str]:
-    if len(line) > LONGEST_LINE:
+    if len(line) > MAX_LINE_BYTES:
         raise LineError(TOO_LONG)
     return dialect.triple(line)
 
 
-TOO_LONG = f"is longer than {LONGEST_LINE >> 20} MiB; is this a file of triples?"
+TOO_LONG = f"is longer than {MAX_LINE_BYTES >> 20} MiB; is this a file of triples?"
 
 
 def reject_overlong(block: Block, options: ReadOptions, tally: Tally) -> None:
-    """Count a line that is longer than a block as a bad one."""
+    """Count a line that is longer than a block as bad."""
     tally.lines += 1
     shown = bytes(memoryview(block.buffer)[block.start : block.end])
     tally.reject(tally.lines, TOO_LONG, shown.decode("utf-8", "backslashreplace"), options)

@@ -1,4 +1,4 @@
-"""How a file is written: its delimiter, quotes, header and columns, given or found out."""
+"""Dialects of text files: delimiter, quotes, header and columns, given or detected."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fivestar.errors import BadSource
-from fivestar.graph.readers.base import Columns, ReadOptions
-from fivestar.spelling import closest_names
+from fivestar.graph.readers.base import Columns, ReadOptions, plural
+from fivestar.spelling import closest_names, did_you_mean
 
-# In the order of trust: labels hold spaces and commas far more often than tabs.
-_CANDIDATES = ("\t", ",", ";", "|", " ")
-_CANDIDATES_OF_CSV = (",", ";", "\t", "|", " ")
-_SPOKEN = {"\t": "tab", " ": "space", ",": "comma", ";": "semicolon", "|": "bar"}
-_ENOUGH_LINES_AGREE = 0.8
+# In the order of preference: names contain spaces and commas far more often than tabs.
+_DELIMITERS = ("\t", ",", ";", "|", " ")
+_CSV_DELIMITERS = (",", ";", "\t", "|", " ")
+_DELIMITER_NAMES = {"\t": "tab", " ": "space", ",": "comma", ";": "semicolon", "|": "bar"}
+# Minimum share of lines with three fields to accept a delimiter at once.
+_MIN_AGREEMENT = 0.8
 
 HEADER_NAMES: tuple[frozenset[str], ...] = (
     frozenset({"h", "head", "head_id", "head_name", "s", "subj", "subject", "source", "src"}),
@@ -24,12 +25,12 @@ HEADER_NAMES: tuple[frozenset[str], ...] = (
 
 
 class LineError(ValueError):
-    """Why a line cannot be read."""
+    """A line cannot be read; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """All that is needed to read a line."""
+    """How to split a line into head, relation and tail."""
 
     delimiter: str
     quote: str
@@ -38,26 +39,30 @@ class Dialect:
     has_header: bool
 
     def split(self, line: bytes) -> list[bytes]:
-        """The fields of a line; one line is one record, so a quoted field ends on its line."""
+        """Return the fields of a line; a quoted field ends on its line."""
         quote, delimiter = self.quote.encode(), self.delimiter.encode()
         if not quote or quote not in line:
             return line.split(delimiter)
         return _split_quoted(line, delimiter, quote)
 
     def triple(self, line: bytes) -> tuple[str, str, str]:
-        """Head, relation and tail of a line, or a `LineError`."""
+        """Return head, relation and tail of a line.
+
+        Raises:
+            LineError: if it cannot be read.
+        """
         if b"\0" in line:
-            raise LineError("holds a NUL byte; is this a text file?")
+            raise LineError("contains a NUL byte; is this a text file?")
         if b"\r" in line:
             raise LineError(
-                "holds a carriage return within; "
-                "if the file has old line ends, convert it: tr '\\r' '\\n'"
+                "contains a carriage return; "
+                "if the lines of the file end with CR, convert it: tr '\\r' '\\n'"
             )
         fields = self.split(line)
         if len(fields) != self.width:
             raise LineError(
-                f"has {counted(len(fields), 'field')} where {self.width} are expected "
-                f"(delimiter: {spoken(self.delimiter)})"
+                f"has {plural(len(fields), 'field')} where {self.width} are expected "
+                f"(delimiter: {delimiter_name(self.delimiter)})"
             )
         head, relation, tail = (
             _decoded(fields[column], role)
@@ -66,46 +71,65 @@ class Dialect:
         return head, relation, tail
 
     def is_blank(self, line: bytes) -> bool:
-        """Is there nothing but white space, and none of it a delimiter?"""
+        """Return whether a line is only white space, without a delimiter."""
         return not line.strip(b" \t\r") and self.delimiter.encode() not in line
 
 
-def detect(sample: Sequence[bytes], options: ReadOptions, name: str) -> Dialect:
-    """The dialect that makes most sense of the first lines of a file."""
+def detect_dialect(sample: Sequence[bytes], options: ReadOptions, name: str) -> Dialect:
+    """Detect the dialect of a file from its first lines.
+
+    Args:
+        sample: the first lines.
+        options: what is given and not detected.
+        name: the name of the file, for errors.
+
+    Raises:
+        BadSource: if no delimiter gives three fields, or the columns are ambiguous.
+    """
     lines = [line for line in sample if line.strip()]
     if not lines:
         raise BadSource(f"{name}: is empty; a graph needs at least one line: head, relation, tail")
     delimiter, quote, width = _best_delimiter(lines, options, name)
-    reading = Dialect(delimiter, quote, width, (0, 1, 2), has_header=False)
+    dialect = Dialect(delimiter, quote, width, (0, 1, 2), has_header=False)
     try:
-        first = [field.decode("utf-8") for field in reading.split(lines[0])]
+        first = [field.decode("utf-8") for field in dialect.split(lines[0])]
     except (LineError, UnicodeDecodeError):
         first = []
     by_name = options.columns is not None and isinstance(options.columns[0], str)
     has_header = options.header == "yes" or by_name
     if options.header == "auto" and not has_header:
-        has_header = header_columns(_picked(first, options.columns)) is not None
+        has_header = header_columns(_selected(first, options.columns)) is not None
     columns = choose_columns(first if has_header else None, width, options.columns, name)
     if max(columns) >= width:
         raise BadSource(
-            f"{name}: the header has {counted(len(first), 'field')}, but the lines have {width}; "
-            "mend the header, or number the columns: --columns 0,1,2 --header yes"
+            f"{name}: the header has {plural(len(first), 'field')}, but the lines have {width}; "
+            "fix the header, or pass columns=(0, 1, 2) and header='yes'"
         )
     return Dialect(delimiter, quote, width, columns, has_header)
 
 
 def choose_columns(
-    header: Sequence[str] | None, width: int, wanted: Columns | None, name: str
+    header: Sequence[str] | None, width: int, columns: Columns | None, name: str
 ) -> tuple[int, int, int]:
-    """The positions of head, relation and tail among the columns."""
-    if wanted is not None and isinstance(wanted[0], str):
-        head, relation, tail = (_position(str(column), header or (), name) for column in wanted)
+    """Return the positions of head, relation and tail.
+
+    Args:
+        header: the names of the columns, if there is a header.
+        width: the number of columns.
+        columns: names or numbers of the three columns, if they are given.
+        name: the name of the source, for errors.
+
+    Raises:
+        BadSource: if there are no such columns, or they are ambiguous.
+    """
+    if columns is not None and isinstance(columns[0], str):
+        head, relation, tail = (_position(str(column), header or (), name) for column in columns)
         return head, relation, tail
-    if wanted is not None:
-        numbers = [int(column) for column in wanted]
+    if columns is not None:
+        numbers = [int(column) for column in columns]
         if max(numbers) >= width:
             raise BadSource(
-                f"{name}: column {max(numbers)} was asked for, but there are only {width}, "
+                f"{name}: there is no column {max(numbers)}; the {width} columns are "
                 f"numbered 0 to {width - 1}"
             )
         return numbers[0], numbers[1], numbers[2]
@@ -116,82 +140,74 @@ def choose_columns(
         return 0, 1, 2
     named = f" ({', '.join(map(repr, header))})" if header else ""
     raise BadSource(
-        f"{name}: has {width} columns{named}; say which are head, relation and tail, "
-        f"as in --columns 0,1,2 or --columns subject,predicate,object"
+        f"{name}: has {width} columns{named}; pass those of head, relation and tail, "
+        "as in columns=(0, 1, 2) or columns=('subject', 'predicate', 'object')"
     )
 
 
 def header_columns(fields: Sequence[str] | None) -> tuple[int, int, int] | None:
-    """Where head, relation and tail stand, if these fields are a header.
+    """Return the positions of head, relation and tail if these fields are a header, else None.
 
     >>> header_columns(["Relation", "Subject", "Object"])
     (1, 0, 2)
     >>> header_columns(["Paris", "capital_of", "France"])
     """
-    # Results of SPARQL as text have their variables there.
+    # The header of SPARQL results as text consists of variables.
     words = [field.strip().lstrip("?").casefold().replace(" ", "_") for field in fields or ()]
-    found = [[i for i, word in enumerate(words) if word in names] for names in HEADER_NAMES]
-    if any(len(places) != 1 for places in found):
+    positions = [[i for i, word in enumerate(words) if word in names] for names in HEADER_NAMES]
+    if any(len(matches) != 1 for matches in positions):
         return None
-    return found[0][0], found[1][0], found[2][0]
+    return positions[0][0], positions[1][0], positions[2][0]
 
 
-def spoken(delimiter: str) -> str:
-    """A delimiter as one would say it."""
-    return _SPOKEN.get(delimiter, repr(delimiter))
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "field"), counted(2_000, "field")
-    ('1 field', '2,000 fields')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def delimiter_name(delimiter: str) -> str:
+    """Return the name of a delimiter."""
+    return _DELIMITER_NAMES.get(delimiter, repr(delimiter))
 
 
 def _best_delimiter(
     lines: Sequence[bytes], options: ReadOptions, name: str
 ) -> tuple[str, str, int]:
-    """Delimiter, quote character and number of fields a line."""
+    """Return delimiter, quote character and number of fields per line."""
     given = options.delimiter
     best: tuple[float, str, str, int] | None = None
-    usual = _CANDIDATES_OF_CSV if ".csv" in name.casefold()[-8:] else _CANDIDATES
-    for delimiter in (given,) if given is not None else usual:
+    candidates = _CSV_DELIMITERS if ".csv" in name.casefold()[-8:] else _DELIMITERS
+    for delimiter in (given,) if given is not None else candidates:
         quote = options.quote if options.quote is not None else ("" if delimiter == "\t" else '"')
-        reading = Dialect(delimiter, quote, 0, (0, 1, 2), has_header=False)
-        width, share = _usual_width(lines, reading)
+        dialect = Dialect(delimiter, quote, 0, (0, 1, 2), has_header=False)
+        width, share = _most_common_width(lines, dialect)
         if width < 3:
             continue
-        if width == 3 and share >= _ENOUGH_LINES_AGREE:
+        if width == 3 and share >= _MIN_AGREEMENT:
             return delimiter, quote, width
         if best is None or share > best[0]:
             best = (share, delimiter, quote, width)
     if best is not None:
         return best[1:]
-    shown = lines[0][:80].decode("utf-8", "replace")
-    what = f"split by {spoken(given)}" if given else "split by tab, comma, semicolon, bar or space"
+    first = lines[0][:80].decode("utf-8", "replace")
+    delimiters = delimiter_name(given) if given else "tab, comma, semicolon, bar or space"
     raise BadSource(
-        f"{name}: no line holds three fields when {what}; the first line is\n  | {shown!r}\n"
-        "Give the right --delimiter, one triple a line: head, relation, tail."
+        f"{name}: no line has three fields when split by {delimiters}; the first line is\n"
+        f"  | {first!r}\n"
+        "Pass the right delimiter='…'; a line is one triple: head, relation, tail."
     )
 
 
-def _usual_width(lines: Sequence[bytes], reading: Dialect) -> tuple[int, float]:
-    """How many fields most lines have, and the share of lines that are surely so."""
+def _most_common_width(lines: Sequence[bytes], dialect: Dialect) -> tuple[int, float]:
+    """Return the most common number of fields, and the share of lines that certainly have it."""
     widths: Counter[int] = Counter()
     cut: Counter[int] = Counter()
     for line in lines:
         try:
-            fields = reading.split(line)
+            fields = dialect.split(line)
         except LineError:
             fields = []
         widths[len(fields)] += 1
-        # Where quotes have no meaning but a field begins with one and does not end with it, this
-        # may be the wrong delimiter, cutting a quoted field.
-        if not reading.quote and any(f.startswith(b'"') and not f.endswith(b'"') for f in fields):
+        # Without a quote character, a field that begins with a quote and does not end with one may
+        # be a quoted field cut by the wrong delimiter.
+        if not dialect.quote and any(f.startswith(b'"') and not f.endswith(b'"') for f in fields):
             cut[len(fields)] += 1
-    # Lines of fewer than three fields cannot be triples whatever the file is: they have no vote.
+    # Lines of fewer than three fields cannot be triples, so they do not count.
     voting = Counter({width: n for width, n in widths.items() if width >= 3})
     if not voting:
         return 0, 0.0
@@ -219,13 +235,13 @@ def _split_quoted(line: bytes, delimiter: bytes, quote: bytes) -> list[bytes]:
 
 
 def _quoted_field(line: bytes, start: int, quote: bytes) -> tuple[bytes, int]:
-    """The content of a quoted field, where a doubled quote is a quote, and the place behind it."""
+    """Return the content of a quoted field (with quotes undoubled) and the position after it."""
     position = start
     while True:
         close = line.find(quote, position)
         if close < 0:
             raise LineError(
-                "opens a quote and does not close it; if quotes mean nothing here, say --quote ''"
+                "opens a quote and does not close it; if quotes are plain characters, pass quote=''"
             )
         if line.startswith(quote, close + 1):
             position = close + 2
@@ -245,18 +261,19 @@ def _decoded(field: bytes, role: str) -> str:
         ) from None
 
 
-def _picked(fields: Sequence[str], columns: Columns | None) -> Sequence[str]:
+def _selected(fields: Sequence[str], columns: Columns | None) -> Sequence[str]:
     if columns is None:
         return fields
     return [fields[int(column)] for column in columns if int(column) < len(fields)]
 
 
 def _position(column: str, header: Sequence[str], name: str) -> int:
-    places = [i for i, title in enumerate(header) if title == column]
-    if len(places) == 1:
-        return places[0]
-    if places:
-        raise BadSource(f"{name}: {len(places)} columns are called {column!r}; number them from 0")
-    near = closest_names(column, header)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    positions = [i for i, title in enumerate(header) if title == column]
+    if len(positions) == 1:
+        return positions[0]
+    if positions:
+        raise BadSource(
+            f"{name}: {len(positions)} columns are named {column!r}; pass numbers from 0 instead"
+        )
+    hint = did_you_mean(closest_names(column, header)[:1])
     raise BadSource(f"{name}: no column {column!r} among {', '.join(map(repr, header))}{hint}")

@@ -1,8 +1,8 @@
-"""What stands between a parser and a file that would harm it.
+"""Guards against files that would harm a parser.
 
-The parsers of pyoxigraph are fast and strict, but a few hostile files make them exhaust the stack
-or the memory, and they take an XML file that was cut short for a whole one. Each guard passes the
-bytes on as they are read, and stops at what no honest file holds.
+The parsers of pyoxigraph are fast and strict, but hostile files can exhaust their stack or memory,
+and they accept a truncated XML file. A guard inspects the bytes as they are read, and raises an
+error at content that no honest file has.
 """
 
 from __future__ import annotations
@@ -12,106 +12,106 @@ from typing import BinaryIO, Protocol
 from xml.parsers import expat  # checks only: nothing is resolved or fetched
 
 from fivestar.errors import BadSource
-from fivestar.graph.readers.compression import BYTE_ORDER_MARK
+from fivestar.graph.readers.files import BYTE_ORDER_MARK
 
-# Far deeper than honest files go, far from where the parsers fail.
-DEEPEST_JSON = 250
-DEEPEST_XML = 500
-MOST_TRIPLE_TERMS = 1_000
-LONGEST_ENTITY = 1 << 16
+# Far above what honest files have, and far below what the parsers can handle.
+MAX_JSON_DEPTH = 250
+MAX_XML_DEPTH = 500
+MAX_TRIPLE_TERMS = 1_000
+MAX_ENTITY_LENGTH = 1 << 16
 _JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]|"(?:[^"\\]|\\.)*\\?\Z', re.DOTALL)
 _REFERENCE = re.compile(r"&([^#;&][^;&]*);")
 _SAMPLE_BYTES = 1 << 12
 
 
 class Guard(Protocol):
-    """Looks at all bytes of a file in turn; an empty piece is the end."""
+    """Inspect all bytes of a file in order; an empty chunk is the end."""
 
-    def look(self, piece: bytes) -> None:
-        """Raise an error if there is harm in it."""
+    def inspect(self, chunk: bytes) -> None:
+        """Raise `BadSource` if the content is harmful."""
         ...
 
 
-class Guarded:
-    """A file that is looked at while it is read, without a byte order mark."""
+class GuardedStream:
+    """A stream that a guard inspects while it is read, without a byte order mark."""
 
     def __init__(self, stream: BinaryIO, guard: Guard) -> None:
         self._stream = stream
         self._guard = guard
-        self._begin = stream.read(_SAMPLE_BYTES).removeprefix(BYTE_ORDER_MARK)
-        self._ended = False
-        self.sample = self._begin
+        self._buffered = stream.read(_SAMPLE_BYTES).removeprefix(BYTE_ORDER_MARK)
+        self._at_end = False
+        self.sample = self._buffered
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        if self._begin:
-            size = len(self._begin) if size < 0 else size
-            piece, self._begin = self._begin[:size], self._begin[size:]
+        """Return the next bytes."""
+        if self._buffered:
+            size = len(self._buffered) if size < 0 else size
+            chunk, self._buffered = self._buffered[:size], self._buffered[size:]
         else:
-            piece = self._stream.read(size)
-        if not self._ended:
-            self._guard.look(piece)
-            self._ended = not piece
-        return piece
+            chunk = self._stream.read(size)
+        if not self._at_end:
+            self._guard.inspect(chunk)
+            self._at_end = not chunk
+        return chunk
 
     def finish(self) -> None:
-        """Look at what a parser has left unread, for it was content with less."""
+        """Inspect what a parser has left unread."""
         while self.read(_SAMPLE_BYTES):
             pass
 
 
 class TurtleGuard:
-    """Turtle and TriG: nested triple terms, one in another, would exhaust the stack."""
+    """Turtle and TriG: limit triple terms, which exhaust the stack if they are nested."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._count = 0
         self._end = b""
 
-    def look(self, piece: bytes) -> None:
+    def inspect(self, chunk: bytes) -> None:
         """Count the triple terms."""
-        joined = self._end + piece
+        joined = self._end + chunk
         self._count += joined.count(b"<<(")
         self._end = joined[-2:]
-        if self._count > MOST_TRIPLE_TERMS:
+        if self._count > MAX_TRIPLE_TERMS:
             raise BadSource(
-                f"{self._name}: holds more than {MOST_TRIPLE_TERMS:,} triple terms <<( … )>> "
-                "(RDF-star), which no graph here can hold; take them out"
+                f"{self._name}: contains more than {MAX_TRIPLE_TERMS:,} triple terms <<( … )>> "
+                "(RDF-star), which are not supported; remove them"
             )
 
 
 class JsonGuard:
-    """JSON: depth, which the parsers follow on the stack, and square in memory."""
+    """JSON: limit the depth, which costs the parsers stack and memory."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._depth = 0
         self._open_string = b""
 
-    def look(self, piece: bytes) -> None:
-        """Follow the depth."""
-        text = self._open_string + piece
+    def inspect(self, chunk: bytes) -> None:
+        """Track the depth."""
+        text = self._open_string + chunk
         self._open_string = b""
-        for found in _JSON_TOKEN.finditer(text):
-            token = found[0]
+        for match in _JSON_TOKEN.finditer(text):
+            token = match[0]
             if token in b"[{":
                 self._deeper()
             elif token in b"]}":
                 self._depth -= 1
-            elif found.end() == len(text) and piece and not _is_closed(token):
-                # Only how it ends matters for finding where it ends.
+            elif match.end() == len(text) and chunk and not _is_closed(token):
+                # Only its last characters matter for finding its end.
                 self._open_string = b'"' + b"\\" * _odd_backslashes(token)
 
     def _deeper(self) -> None:
         self._depth += 1
-        if self._depth > DEEPEST_JSON:
+        if self._depth > MAX_JSON_DEPTH:
             raise BadSource(
-                f"{self._name}: is nested deeper than {DEEPEST_JSON} levels; is this a graph?"
+                f"{self._name}: is nested deeper than {MAX_JSON_DEPTH} levels; is this a graph?"
             )
 
 
 class XmlGuard:
-    """XML: a file that is no whole document, entities that explode, and depth."""
+    """XML: refuse truncated documents, and limit entity expansion and depth."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -122,22 +122,22 @@ class XmlGuard:
         self._parser.EndElementHandler = self._closed
         self._parser.EntityDeclHandler = self._declared
 
-    def look(self, piece: bytes) -> None:
-        """Check that this goes on as XML does, and (at the end) that it is whole."""
+    def inspect(self, chunk: bytes) -> None:
+        """Check that the document is well-formed and, at the end, complete."""
         try:
-            self._parser.Parse(piece, not piece)
+            self._parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
-            what = expat.ErrorString(error.code)
+            reason = expat.ErrorString(error.code)
             raise BadSource(
-                f"{self._name}, line {error.lineno}: is not well-formed XML ({what}); mend it, or "
-                "fetch it again if it was cut short"
+                f"{self._name}, line {error.lineno}: is not well-formed XML ({reason}); fix it, or "
+                "download it again if it was cut short"
             ) from None
 
     def _opened(self, _name: str, _attributes: object) -> None:
         self._depth += 1
-        if self._depth > DEEPEST_XML:
+        if self._depth > MAX_XML_DEPTH:
             raise BadSource(
-                f"{self._name}: is nested deeper than {DEEPEST_XML} levels; is this a graph?"
+                f"{self._name}: is nested deeper than {MAX_XML_DEPTH} levels; is this a graph?"
             )
 
     def _closed(self, _name: str) -> None:
@@ -155,15 +155,15 @@ class XmlGuard:
     ) -> None:
         if value is None:
             raise BadSource(
-                f"{self._name}: declares the external entity {name!r}, and nothing outside of the "
-                "file is ever fetched; take the declaration out"
+                f"{self._name}: declares the external entity {name!r}, and external files are "
+                "never read; remove the declaration"
             )
         references = _REFERENCE.findall(value)
         self._sizes[name] = len(value) + sum(self._sizes.get(inner, 0) for inner in references)
-        if self._sizes[name] > LONGEST_ENTITY:
+        if self._sizes[name] > MAX_ENTITY_LENGTH:
             raise BadSource(
-                f"{self._name}: the entity {name!r} stands for more than "
-                f"{LONGEST_ENTITY >> 10} KiB of text; is this a trap?"
+                f"{self._name}: the entity {name!r} expands to more than "
+                f"{MAX_ENTITY_LENGTH >> 10} KiB of text; is this an attack?"
             )
 
 

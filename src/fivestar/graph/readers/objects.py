@@ -1,6 +1,6 @@
 """Graphs of other libraries: NetworkX, rdflib and PyKEEN.
 
-None of them is imported here. An object of theirs can only exist where somebody has done so.
+None of them is imported here: their objects exist only if the caller has imported them.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ import pyarrow as pa
 from fivestar.errors import BadSource
 from fivestar.graph.arrow import to_arrow
 from fivestar.graph.rdf_terms import literal
-from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns, split_called
+from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns, split_named
 from fivestar.graph.readers.dialect import HEADER_NAMES
 from fivestar.graph.readers.frames import name_of
-from fivestar.graph.readers.statements import Sorter, Statements
+from fivestar.graph.readers.statements import Statements, StatementSorter
 from fivestar.graph.vocabulary import NAME_TYPE
 
-_ITEMS_AT_ONCE = 100_000
-_NEVER_IN_AN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
+_BATCH_SIZE = 100_000
+_INVALID_IN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
 
 
 class NetworkXReader:
-    """Reads directed graphs of NetworkX; an edge's key or attribute is its relation."""
+    """Read directed graphs of NetworkX; the relation is an edge's key or an attribute."""
 
     formats: ClassVar[Formats] = {}
 
     def accepts(self, source: object) -> bool:
-        """Is it a graph of NetworkX?"""
+        """Return whether it is a graph of NetworkX."""
         return _is_a(source, "networkx", "Graph")
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
-        """The edges as triples."""
+        """Yield the edges as triples."""
         graph: Any = source
         tally.unit = "edge"
         if not graph.is_directed():
             raise BadSource(
-                f"{tally.source}: is undirected, and facts have a direction; give a MultiDiGraph"
+                f"{tally.source}: is undirected, and facts are directed; pass a MultiDiGraph"
             )
         edges = _keyed_edges(graph)
-        wanted = None if options.columns is None else str(options.columns[1])
-        while some := list(islice(edges, _ITEMS_AT_ONCE)):
-            yield from _edge_columns(some, wanted, options, tally)
+        attribute = None if options.columns is None else str(options.columns[1])
+        while batch := list(islice(edges, _BATCH_SIZE)):
+            yield from _edge_columns(batch, attribute, options, tally)
 
 
 def _keyed_edges(graph: Any) -> Iterator[tuple[object, object, object, dict[object, object]]]:
@@ -57,7 +57,7 @@ def _keyed_edges(graph: Any) -> Iterator[tuple[object, object, object, dict[obje
 
 def _edge_columns(
     edges: list[tuple[object, object, object, dict[object, object]]],
-    wanted: str | None,
+    attribute: str | None,
     options: ReadOptions,
     tally: Tally,
 ) -> Iterator[TripleColumns]:
@@ -66,7 +66,7 @@ def _edge_columns(
         number = tally.lines
         tally.lines += 1
         try:
-            relation = _relation(key, data, wanted)
+            relation = _relation(key, data, attribute)
             fields = zip((head, relation, tail), ("head", "relation", "tail"), strict=True)
             names = [name_of(field, role) for field, role in fields]
             split = _split(data)
@@ -75,50 +75,50 @@ def _edge_columns(
             continue
         for column, name in zip(columns.setdefault(split, ([], [], [])), names, strict=True):
             column.append(name)
-    for split, three in columns.items():
-        yield TripleColumns.of([pa.chunked_array([c], NAME_TYPE) for c in three], split)
+    for split, triple in columns.items():
+        yield TripleColumns.of([pa.chunked_array([c], NAME_TYPE) for c in triple], split)
 
 
-def _relation(key: object, data: dict[object, object], wanted: str | None) -> object:
-    """What an edge says, in the attribute asked for, its key, or an attribute called so."""
-    if wanted is not None:
-        if wanted not in data:
-            raise ValueError(f"has no attribute {wanted!r}")
-        return data[wanted]
+def _relation(key: object, data: dict[object, object], attribute: str | None) -> object:
+    """Return the relation of an edge: the given attribute, its key, or its only known attribute."""
+    if attribute is not None:
+        if attribute not in data:
+            raise ValueError(f"has no attribute {attribute!r}")
+        return data[attribute]
     if isinstance(key, str):
         return key
-    called = [name for name in data if isinstance(name, str) and name in HEADER_NAMES[1]]
-    if len(called) != 1:
+    known = [name for name in data if isinstance(name, str) and name in HEADER_NAMES[1]]
+    if len(known) != 1:
         raise ValueError("has no relation: give edges a key or an attribute 'relation'")
-    return data[called[0]]
+    return data[known[0]]
 
 
 def _split(data: dict[object, object]) -> str:
     text = data.get("split", "train")
-    split = split_called(text) if isinstance(text, str) else None
+    split = split_named(text) if isinstance(text, str) else None
     if split is None:
         raise ValueError(f"is of the split {text!r}; use train, valid and test")
     return split
 
 
 class RdflibReader:
-    """Reads graphs and datasets of rdflib."""
+    """Read graphs and datasets of rdflib."""
 
     formats: ClassVar[Formats] = {}
 
     def accepts(self, source: object) -> bool:
-        """Is it a graph of rdflib?"""
+        """Return whether it is a graph of rdflib."""
         return _is_a(source, "rdflib", "Graph")
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
-        """The facts among its statements."""
+        """Yield the facts among its statements."""
         graph: Any = source
         tally.unit = "statement"
-        sorter = Sorter(options, tally)
+        sorter = StatementSorter(options, tally)
         statements = _rdflib_statements(graph)
-        while some := list(islice(statements, _ITEMS_AT_ONCE)):
+        while batch := list(islice(statements, _BATCH_SIZE)):
             rows, numbers = [], []
-            for row in some:
+            for row in batch:
                 number = tally.lines
                 tally.lines += 1
                 try:
@@ -134,8 +134,8 @@ class RdflibReader:
 def _rdflib_statements(graph: Any) -> Iterator[tuple[object, object, object, object]]:
     if not hasattr(graph, "quads"):
         return ((*triple, None) for triple in graph)
-    called = "default_graph" if hasattr(graph, "default_graph") else "default_context"
-    unnamed_id = getattr(getattr(graph, called, None), "identifier", None)
+    attribute = "default_graph" if hasattr(graph, "default_graph") else "default_context"
+    unnamed_id = getattr(getattr(graph, attribute, None), "identifier", None)
 
     def name(context: Any) -> object:
         identifier = getattr(context, "identifier", context)
@@ -147,29 +147,29 @@ def _rdflib_statements(graph: Any) -> Iterator[tuple[object, object, object, obj
 def _rdflib_term(term: object) -> str:
     if term is None:
         return ""
-    kind = type(term).__name__
+    type_name = type(term).__name__
     if hasattr(term, "datatype") and hasattr(term, "language"):
         datatype = None if term.language else term.datatype
         return literal(str(term), term.language, None if datatype is None else str(datatype))
-    if kind == "BNode":
+    if type_name == "BNode":
         return f"_:{term}"
-    if kind != "URIRef" or not str(term) or set(str(term)) & _NEVER_IN_AN_IRI:
-        raise ValueError(f"has the {kind} {str(term)!r}, which is no IRI")
+    if type_name != "URIRef" or not str(term) or set(str(term)) & _INVALID_IN_IRI:
+        raise ValueError(f"has the {type_name} {str(term)!r}, which is not an IRI")
     return f"<{term}>"
 
 
 class PykeenReader:
-    """Reads triples factories of PyKEEN, by their labels where they have some."""
+    """Read triples factories of PyKEEN."""
 
     formats: ClassVar[Formats] = {}
 
     def accepts(self, source: object) -> bool:
-        """Is it a triples factory?"""
+        """Return whether it is a triples factory."""
         return _is_a(source, "pykeen.triples", "CoreTriplesFactory")
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
-        """The triples by name; without labels the numbers are the names."""
-        del options  # there is nothing to choose
+        """Yield the triples by label; without labels the ids are the names."""
+        del options
         factory: Any = source
         rows = np.asarray(factory.mapped_triples.cpu().numpy(), dtype=np.int64)
         tally.lines += len(rows)
@@ -177,19 +177,19 @@ class PykeenReader:
         relations = _factory_names(getattr(factory, "relation_id_to_label", None), rows[:, 1])
         yield TripleColumns(
             *(
-                pa.chunked_array([names.take(to_arrow(rows[:, place]))], NAME_TYPE)
-                for place, names in enumerate((entities, relations, entities))
+                pa.chunked_array([names.take(to_arrow(rows[:, column]))], NAME_TYPE)
+                for column, names in enumerate((entities, relations, entities))
             )
         )
 
 
 def _factory_names(labels: dict[int, str] | None, numbers: Any) -> pa.Array:
-    most = 1 + int(numbers.max()) if numbers.size else 0
+    count = 1 + int(numbers.max()) if numbers.size else 0
     if labels is None:
-        return pa.array([str(number) for number in range(most)], NAME_TYPE)
-    return pa.array([labels.get(number) for number in range(most)], NAME_TYPE)
+        return pa.array([str(number) for number in range(count)], NAME_TYPE)
+    return pa.array([labels.get(number) for number in range(count)], NAME_TYPE)
 
 
 def _is_a(source: object, module: str, name: str) -> bool:
-    kind = getattr(sys.modules.get(module), name, None)
-    return isinstance(kind, type) and isinstance(source, kind)
+    cls = getattr(sys.modules.get(module), name, None)
+    return isinstance(cls, type) and isinstance(source, cls)

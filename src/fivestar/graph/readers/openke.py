@@ -1,7 +1,7 @@
-"""The folder of OpenKE: names in entity2id.txt and relation2id.txt, facts in numbers.
+"""Folders of OpenKE: names in entity2id.txt and relation2id.txt, facts as numbers.
 
-Each file begins with how many lines follow. The columns of facts are head, tail, relation: in this
-order, unlike anywhere else.
+The first line of each file is the number of lines that follow. The columns of facts are head, tail,
+relation, in this order.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from fivestar.graph.readers.base import (
     ReadOptions,
     Tally,
     TripleColumns,
+    plural,
 )
-from fivestar.graph.readers.blocks import line_blocks
-from fivestar.graph.readers.compression import open_bytes, refuse_binary
-from fivestar.graph.readers.dialect import counted
+from fivestar.graph.readers.files import line_blocks, open_bytes, refuse_binary
 from fivestar.graph.vocabulary import NAME_TYPE
 
 _NAMES = {"entity": "entity2id.txt", "relation": "relation2id.txt"}
@@ -34,7 +33,7 @@ _SAMPLE_BYTES = 1 << 12
 
 @dataclass(frozen=True)
 class NumberedFacts:
-    """A file of facts in numbers, beside the files of their names."""
+    """A file of facts as numbers, next to the files of their names."""
 
     path: Path
 
@@ -43,127 +42,125 @@ class NumberedFacts:
 
 
 def find_openke(folder: Path) -> dict[str, object]:
-    """The splits of a folder of OpenKE; none if it is no such folder."""
-    found: dict[str, object] = {}
+    """Return the files of a folder of OpenKE by split; none if it is another folder."""
+    files: dict[str, object] = {}
     for split, names in SPLIT_NAMES.items():
         for name in names:
             if (folder / f"{name}2id.txt").is_file():
-                found[split] = NumberedFacts(folder / f"{name}2id.txt")
-    return found
+                files[split] = NumberedFacts(folder / f"{name}2id.txt")
+    return files
 
 
 class OpenKEReader:
-    """Reads facts in numbers, and looks their names up."""
+    """Read facts as numbers, and look up their names."""
 
     formats: ClassVar[Formats] = {}
 
     def accepts(self, source: object) -> bool:
-        """Only what `find_openke` has found."""
+        """Return whether it is a result of `find_openke`."""
         return isinstance(source, NumberedFacts)
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
-        """The facts of one split."""
+        """Yield the facts of one split."""
         path = Path(str(source))
         tally.unit = "line"
         entities, relations = (_read_names(path.parent, kind) for kind in ("entity", "relation"))
-        numbers = _Numbers(len(entities), len(relations), options, tally)
-        rows = numbers.read(path)
-        heads, tails, thirds = rows[:, 0], rows[:, 1], rows[:, 2]
-        yield TripleColumns(
-            _taken(entities, heads), _taken(relations, thirds), _taken(entities, tails)
-        )
+        lines = _FactLines(len(entities), len(relations), options, tally)
+        rows = lines.read(path)
+        heads, tails, rels = rows[:, 0], rows[:, 1], rows[:, 2]
+        yield TripleColumns(_take(entities, heads), _take(relations, rels), _take(entities, tails))
 
 
-class _Numbers:
-    """The lines of a file of facts, each checked."""
+class _FactLines:
+    """Reads and checks the lines of a file of facts."""
 
     def __init__(self, entities: int, relations: int, options: ReadOptions, tally: Tally) -> None:
-        self._most = {"head": entities, "tail": entities, "relation": relations}
+        self._counts = {"head": entities, "tail": entities, "relation": relations}
         self._options = options
         self._tally = tally
 
     def read(self, path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-        """Head, tail and relation of each good line."""
+        """Return head, tail and relation (n, 3) of the good lines."""
         rows: list[list[int]] = []
-        begun: tuple[int, bytes] | None = None
-        said: int | None = None
-        followed = 0
+        header: tuple[int, bytes] | None = None
+        announced: int | None = None
+        num_facts = 0
         for line in _lines(path, self._options):
             self._tally.lines += 1
             if not line.strip():
                 self._tally.blanks += 1
-            elif begun is None:
-                begun = (self._tally.lines, line)
-                said = _count(line, self._tally.source)
+            elif header is None:
+                header = (self._tally.lines, line)
+                announced = _count(line, self._tally.source)
             else:
-                followed += 1
+                num_facts += 1
                 fact = self._fact(line)
                 if isinstance(fact, str):
                     self._reject(self._tally.lines, fact, line)
                 else:
                     rows.append(fact)
-        if begun is None:
-            raise BadSource(f"{path}: is empty; its first line should say how many facts follow")
-        if said == followed:
+        if header is None:
+            raise BadSource(f"{path}: is empty; its first line should be the number of facts")
+        if announced == num_facts:
             self._tally.headers += 1
         else:
-            reason = f"says that {counted(said or 0, 'fact')} follow, but there are {followed:,}"
-            self._reject(begun[0], f"{reason}; is the file whole?", begun[1])
+            reason = f"announces {plural(announced or 0, 'fact')}, but there are {num_facts:,}"
+            self._reject(header[0], f"{reason}; is the file complete?", header[1])
         return np.array(rows, np.int64).reshape(-1, 3)
 
     def _fact(self, line: bytes) -> list[int] | str:
         fields = line.split()
         if len(fields) != 3:
-            return f"has {counted(len(fields), 'field')} where 3 are expected: head tail relation"
+            return f"has {plural(len(fields), 'field')} where 3 are expected: head tail relation"
         fact = []
-        for field, (role, most) in zip(fields, self._most.items(), strict=True):
+        for field, (role, count) in zip(fields, self._counts.items(), strict=True):
             number = _number(field)
             if number is None:
-                return f"has a {role} that is no number"
-            if number >= most:
+                return f"has a {role} that is not a number"
+            if number >= count:
                 kind = "relation" if role == "relation" else "entity"
                 return (
-                    f"has the {role} {number:,}, but {_NAMES[kind]} has {counted(most, 'name')}, "
+                    f"has the {role} {number:,}, but {_NAMES[kind]} has {plural(count, 'name')}, "
                     "numbered from 0; the order is head, tail, relation"
                 )
             fact.append(number)
         return fact
 
     def _reject(self, number: int, reason: str, line: bytes) -> None:
-        shown = line[:1_000].decode("utf-8", "backslashreplace")
-        self._tally.reject(number, reason, shown, self._options)
+        text = line[:1_000].decode("utf-8", "backslashreplace")
+        self._tally.reject(number, reason, text, self._options)
 
 
 def _read_names(folder: Path, kind: str) -> pa.Array:
-    """The names of a kind in the order of their numbers."""
+    """Return the names of entities or relations in the order of their numbers."""
     path = folder / _NAMES[kind]
     if not path.is_file():
         raise BadSource(
-            f"{folder}: has facts in numbers (train2id.txt) but no {path.name} with their names; "
-            "put it there"
+            f"{folder}: has facts as numbers (train2id.txt) but no {path.name} with their names; "
+            "add it"
         )
-    lines = ((at, line) for at, line in enumerate(_lines(path, None), 1) if line.strip())
+    lines = ((n, line) for n, line in enumerate(_lines(path, None), 1) if line.strip())
     _, first = next(lines, (0, None))
     if first is None:
-        raise BadSource(f"{path}: is empty; its first line should say how many names follow")
-    said = _count(first, str(path))
+        raise BadSource(f"{path}: is empty; its first line should be the number of names")
+    announced = _count(first, str(path))
     names: dict[int, str] = {}
-    for at, line in lines:
+    for line_number, line in lines:
         name, _, digits = line.strip().replace(b"\t", b" ").rpartition(b" ")
         number = _number(digits)
         if number is None or not name:
-            raise BadSource(f"{path}, line {at}: should be a name and its number")
+            raise BadSource(f"{path}, line {line_number}: should be a name and its number")
         if number in names:
-            raise BadSource(f"{path}, line {at}: the number {number:,} is given twice")
-        # The bytes in front of the number as they are: a name may hold blanks and tabs.
+            raise BadSource(f"{path}, line {line_number}: the number {number:,} is given twice")
+        # The original bytes before the number: a name may contain spaces and tabs.
         try:
             names[number] = line.strip()[: len(name)].strip().decode("utf-8")
         except UnicodeDecodeError:
-            raise BadSource(f"{path}, line {at}: is not UTF-8") from None
-    if len(names) != said:
+            raise BadSource(f"{path}, line {line_number}: is not UTF-8") from None
+    if len(names) != announced:
         raise BadSource(
-            f"{path}: says that {counted(said, 'name')} follow, but there are {len(names):,}; "
-            "is the file whole?"
+            f"{path}: announces {plural(announced, 'name')}, but there are {len(names):,}; "
+            "is the file complete?"
         )
     if names and max(names) != len(names) - 1:
         raise BadSource(f"{path}: the numbers do not run from 0 to {len(names) - 1:,}")
@@ -177,14 +174,14 @@ def _lines(path: Path, options: ReadOptions | None) -> Iterator[bytes]:
                 sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
                 refuse_binary(sample, str(path))
             if block.overlong:
-                raise BadSource(f"{path}: has a line of many megabytes; is this a file of OpenKE?")
+                raise BadSource(f"{path}: has a line of many megabytes; is this an OpenKE file?")
             yield from block.lines()
 
 
 def _count(line: bytes, name: str) -> int:
     number = _number(line.strip())
     if number is None:
-        raise BadSource(f"{name}: its first line should be a number, how many lines follow")
+        raise BadSource(f"{name}: its first line should be the number of lines that follow")
     return number
 
 
@@ -192,5 +189,5 @@ def _number(field: bytes) -> int | None:
     return int(field) if field.isdigit() and len(field) < 16 else None
 
 
-def _taken(names: pa.Array, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.ChunkedArray:
+def _take(names: pa.Array, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.ChunkedArray:
     return pa.chunked_array([names.take(to_arrow(np.ascontiguousarray(numbers)))], NAME_TYPE)

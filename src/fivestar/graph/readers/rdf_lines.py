@@ -1,8 +1,8 @@
-"""N-Triples and N-Quads: RDF with one statement a line, at any size.
+"""N-Triples and N-Quads: RDF with one statement per line, of any size.
 
-A block of lines is read in two ways. Plain lines, which are most, are cut into terms all at once,
-and each distinct term is checked; all others go to pyoxigraph. Both ways give the same: tests hold
-them against each other. A bad line costs itself only.
+A block of lines is read in two ways. Plain lines, the vast majority, are split into terms at once,
+and each distinct term is validated; all others are parsed by pyoxigraph. Both give the same result,
+as tests check. A bad line costs only itself.
 """
 
 from __future__ import annotations
@@ -18,48 +18,59 @@ import pyarrow.compute as pc
 
 from fivestar.graph.arrow import Mask, to_arrow, to_text
 from fivestar.graph.rdf_terms import IRI, LITERAL, SPECIAL_TYPES
-from fivestar.graph.readers import blocks
+from fivestar.graph.readers import files
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
-from fivestar.graph.readers.blocks import Block, line_blocks
-from fivestar.graph.readers.compression import BYTE_ORDER_MARK, refuse_binary
-from fivestar.graph.readers.delimited import LONGEST_LINE, TOO_LONG, reject_overlong
-from fivestar.graph.readers.statements import QUOTED, Sorter, Statements, Terms, reason, term_text
+from fivestar.graph.readers.delimited import MAX_LINE_BYTES, TOO_LONG, reject_overlong
+from fivestar.graph.readers.files import BYTE_ORDER_MARK, Block, line_blocks, refuse_binary
+from fivestar.graph.readers.statements import (
+    QUOTED,
+    Statements,
+    StatementSorter,
+    Terms,
+    parser_reason,
+    term_text,
+)
 from fivestar.graph.vocabulary import NAME_TYPE
 
 Row = tuple[str, str, str, str]
 _Rows = npt.NDArray[np.int64]
 _OXIGRAPH_NAMES = {"nt": "N_TRIPLES", "nq": "N_QUADS"}
 _SAMPLE_BYTES = 1 << 12
-# Smaller than those of text: what is worked out beside them is several times as large.
+# Smaller than blocks of text, since the intermediate arrays are several times as large.
 _BLOCK_BYTES = 4 << 20
 _PLAIN_TERM = rf"^(?:<(?:{IRI})>|{LITERAL})$"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
-def terms_of(quad: Any) -> Row:
-    """A statement of pyoxigraph as terms; the graph without a name is an empty string."""
+def quad_terms(quad: Any) -> Row:
+    """Return the terms of a statement of pyoxigraph; the default graph is an empty string."""
     subject, predicate, item, graph = quad
-    named = str(graph)
-    return str(subject), str(predicate), term_text(item), "" if named == "DEFAULT" else named
+    graph_name = str(graph)
+    return (
+        str(subject),
+        str(predicate),
+        term_text(item),
+        "" if graph_name == "DEFAULT" else graph_name,
+    )
 
 
 class LineReader:
-    """Reads one file of N-Triples ("nt") or N-Quads ("nq")."""
+    """Read a file of N-Triples ("nt") or N-Quads ("nq")."""
 
-    def __init__(self, oxigraph: Any, kind: str, options: ReadOptions, tally: Tally) -> None:
+    def __init__(self, oxigraph: Any, file_format: str, options: ReadOptions, tally: Tally) -> None:
         self._parse = oxigraph.parse
-        self._format = getattr(oxigraph.RdfFormat, _OXIGRAPH_NAMES[kind])
-        self._kind = kind
+        self._format = getattr(oxigraph.RdfFormat, _OXIGRAPH_NAMES[file_format])
+        self._is_nquads = file_format == "nq"
         self._options = options
         self._tally = tally
 
     def read(self, stream: BinaryIO) -> Iterator[TripleColumns]:
-        """The facts of all lines, block by block."""
-        sorter = Sorter(self._options, self._tally)
-        size = min(blocks.BLOCK_BYTES, _BLOCK_BYTES)
+        """Yield the facts of all lines in blocks."""
+        sorter = StatementSorter(self._options, self._tally)
+        size = min(files.BLOCK_BYTES, _BLOCK_BYTES)
         for number, block in enumerate(line_blocks(stream, size)):
             if number == 0:
-                block = self._begun(block)  # noqa: PLW2901
+                block = self._first_block(block)  # noqa: PLW2901
             if block.overlong:
                 reject_overlong(block, self._options, self._tally)
                 continue
@@ -67,69 +78,69 @@ class LineReader:
             statements, rows = self._statements(block)
             yield from sorter.sort(statements, before + 1 + rows)
 
-    def _begun(self, block: Block) -> Block:
+    def _first_block(self, block: Block) -> Block:
         sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
         refuse_binary(sample, self._tally.source)
-        marked = block.starts_with(BYTE_ORDER_MARK)
-        return block.without(len(BYTE_ORDER_MARK)) if marked else block
+        has_mark = block.starts_with(BYTE_ORDER_MARK)
+        return block.without(len(BYTE_ORDER_MARK)) if has_mark else block
 
     def _statements(self, block: Block) -> tuple[Statements, _Rows]:
-        """The statements of a block in order, and the lines that they are on."""
+        """Return the statements of a block in order, and their lines."""
         text = bytes(memoryview(block.buffer)[block.start : block.end])
         lines = _Lines(text)
         before = self._tally.lines
         self._tally.lines += len(lines.starts)
-        found, plain = lines.plain_statements(self._kind)
+        statements, plain = lines.plain_statements(has_graphs=self._is_nquads)
         if plain.all():
-            return found, np.arange(len(plain))
-        careful = self._careful(
+            return statements, np.arange(len(plain))
+        others = self._parse_lines(
             {row: lines.line(row) for row in np.flatnonzero(~plain).tolist()}, before + 1
         )
-        return _merged(found, np.flatnonzero(plain), careful)
+        return _merge(statements, np.flatnonzero(plain), others)
 
-    def _careful(self, lines: dict[int, bytes], first: int) -> dict[int, Row]:
-        """The statements of lines by their row, each line looked at by itself."""
-        promising: dict[int, bytes] = {}
+    def _parse_lines(self, lines: dict[int, bytes], first: int) -> dict[int, Row]:
+        """Return the statements of lines by row, parsed by pyoxigraph."""
+        parsable: dict[int, bytes] = {}
         reasons: dict[int, str] = {}
         for row, raw in lines.items():
             line = raw.removesuffix(b"\r")
             if not line.strip(b" \t") or line.lstrip(b" \t").startswith(b"#"):
                 self._tally.blanks += 1
-            elif wrong := _what_is_wrong(line):
-                reasons[row] = wrong
+            elif problem := _problem(line):
+                reasons[row] = problem
             else:
-                promising[row] = line
-        statements = self._parsed_at_once(promising)
+                parsable[row] = line
+        statements = self._parse_together(parsable)
         if statements is None:
-            statements = self._parsed_singly(promising, reasons)
+            statements = self._parse_singly(parsable, reasons)
         for row in sorted(reasons):
-            shown = lines[row][:1_000].decode("utf-8", "backslashreplace")
-            self._tally.reject(first + row, reasons[row], shown, self._options)
+            text = lines[row][:1_000].decode("utf-8", "backslashreplace")
+            self._tally.reject(first + row, reasons[row], text, self._options)
         return statements
 
-    def _parsed_at_once(self, lines: dict[int, bytes]) -> dict[int, Row] | None:
-        """The statement of each line, or None if there is something wrong somewhere."""
+    def _parse_together(self, lines: dict[int, bytes]) -> dict[int, Row] | None:
+        """Return the statement of each line, or None if any line is wrong."""
         try:
             text = b"\n".join(lines.values())
-            found = [terms_of(quad) for quad in self._parse(text, format=self._format)]
+            rows = [quad_terms(quad) for quad in self._parse(text, format=self._format)]
         except (SyntaxError, MemoryError):
             return None
-        return dict(zip(lines, found, strict=True)) if len(found) == len(lines) else None
+        return dict(zip(lines, rows, strict=True)) if len(rows) == len(lines) else None
 
-    def _parsed_singly(self, lines: dict[int, bytes], reasons: dict[int, str]) -> dict[int, Row]:
-        """The statement of each good line, and what is wrong with the others."""
-        found = {}
+    def _parse_singly(self, lines: dict[int, bytes], reasons: dict[int, str]) -> dict[int, Row]:
+        """Return the statements of the good lines, and note the reasons of the others."""
+        statements = {}
         for row, line in lines.items():
             try:
                 (quad,) = self._parse(line, format=self._format)
-                found[row] = terms_of(quad)
+                statements[row] = quad_terms(quad)
             except (SyntaxError, MemoryError) as error:
-                reasons[row] = f"is no statement: {reason(error)}"
-        return found
+                reasons[row] = f"is not a statement: {parser_reason(error)}"
+        return statements
 
 
 class _Lines:
-    """The lines of a block, and where their fields are."""
+    """The lines of a block, and their fields."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -141,14 +152,14 @@ class _Lines:
         self._ends = ends
 
     def line(self, row: int) -> bytes:
-        """A line without its line feed."""
+        """Return a line without its line feed."""
         return self.text[self.starts[row] : self._ends[row]]
 
-    def plain_statements(self, kind: str) -> tuple[Statements, Mask]:
-        """What stands on the plain lines, and which lines these are.
+    def plain_statements(self, *, has_graphs: bool) -> tuple[Statements, Mask]:
+        """Return the statements of the plain lines, and a mask of these lines.
 
-        Plain is: subject, predicate and object with one space between, perhaps a graph, and a space
-        and a dot at the end, where every term is written as pyoxigraph would write it.
+        A plain line is subject, predicate, object and optionally a graph, separated by one space,
+        with a space and a dot at the end; every term is written as pyoxigraph would write it.
         """
         try:
             self.text.decode("utf-8")
@@ -158,43 +169,44 @@ class _Lines:
         first = np.searchsorted(spaces, self.starts)
         ends = self._ends - (self._at(self._ends - 1) == ord("\r"))
         last = np.searchsorted(spaces, ends - 2)  # the space before the dot
-        plain = (last - first >= 2) & (ends - self.starts <= LONGEST_LINE)
+        plain = (last - first >= 2) & (ends - self.starts <= MAX_LINE_BYTES)
         plain &= (self._at(ends - 1) == ord(".")) & (self._at(ends - 2) == ord(" "))
         rows = np.flatnonzero(plain)
         first, last, ends = first[rows], last[rows], ends[rows] - 2
-        # A graph is the last of four fields: a text with spaces ends with a quote or a type.
+        # A graph is the last of four fields; a literal with spaces ends with a quote or a type.
         before_graph = spaces[last - 1]
         has_graph = (last - first > 2) & (self._at(before_graph + 1) == ord("<"))
-        has_graph &= (self._at(ends - 1) == ord(">")) & (kind == "nq")
+        has_graph &= (self._at(ends - 1) == ord(">")) & has_graphs
         object_ends = np.where(has_graph, before_graph, ends)
         bounds = [self.starts[rows], spaces[first], spaces[first] + 1, spaces[first + 1]]
         bounds += [spaces[first + 1] + 1, object_ends, np.minimum(object_ends + 1, ends), ends]
-        columns = [Terms.of(column) for column in _cut(self.text, np.stack(bounds, axis=1))]
+        columns = [Terms.of(column) for column in _slice(self.text, np.stack(bounds, axis=1))]
         good = np.ones(len(rows), bool)
         for column, valid in zip(columns, (_is_iri, _is_iri, _is_term, _is_graph), strict=True):
             good &= column.where(valid)
         plain[rows[~good]] = False
         return Statements(*columns).take(good), plain
 
-    def _at(self, places: _Rows) -> npt.NDArray[np.uint8]:
-        """The bytes at these places; outside of the text there is nothing to be found."""
+    def _at(self, positions: _Rows) -> npt.NDArray[np.uint8]:
+        """Return the bytes at positions; 0 outside of the text."""
         if not len(self._bytes):
-            return np.zeros(len(places), np.uint8)
-        found = self._bytes[np.clip(places, 0, len(self._bytes) - 1)]
-        return np.where((places >= 0) & (places < len(self._bytes)), found, 0).astype(np.uint8)
+            return np.zeros(len(positions), np.uint8)
+        inside = self._bytes[np.clip(positions, 0, len(self._bytes) - 1)]
+        is_inside = (positions >= 0) & (positions < len(self._bytes))
+        return np.where(is_inside, inside, 0).astype(np.uint8)
 
 
-def _cut(text: bytes, bounds: npt.NDArray[np.int64]) -> list[pa.Array]:
-    """The pieces of a text between the 1st and the 2nd bound, the 3rd and the 4th, and so on.
+def _slice(text: bytes, bounds: npt.NDArray[np.int64]) -> list[pa.Array]:
+    """Return the slices of a text between the 1st and 2nd bound, the 3rd and 4th, and so on.
 
-    Bounds rise, so the pieces and what is between them are one array without a copy.
+    Bounds increase, so the slices and the gaps between them are one array without a copy.
     """
     offsets = np.append(bounds.ravel(), bounds.ravel()[-1:] if bounds.size else 0)
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(text)]
-    every = pa.Array.from_buffers(NAME_TYPE, len(offsets) - 1, buffers)
+    slices = pa.Array.from_buffers(NAME_TYPE, len(offsets) - 1, buffers)
     width = bounds.shape[1]
-    places = np.arange(0, bounds.size, width)
-    return [every.take(to_arrow(places + column)) for column in range(0, width, 2)]
+    rows = np.arange(0, bounds.size, width)
+    return [slices.take(to_arrow(rows + column)) for column in range(0, width, 2)]
 
 
 def _is_iri(terms: pa.Array) -> pa.Array:
@@ -206,20 +218,20 @@ def _is_graph(terms: pa.Array) -> pa.Array:
 
 
 def _is_term(terms: pa.Array) -> pa.Array:
-    """IRIs and literals, if they are written as pyoxigraph would write them."""
-    found = pc.match_substring_regex(terms, _PLAIN_TERM)
+    """Return a mask of IRIs and literals that are written as pyoxigraph would write them."""
+    valid = pc.match_substring_regex(terms, _PLAIN_TERM)
     for ending in SPECIAL_TYPES:
-        found = pc.and_not(found, pc.ends_with(terms, ending))
-    return found
+        valid = pc.and_not(valid, pc.ends_with(terms, ending))
+    return valid
 
 
-def _what_is_wrong(line: bytes) -> str:
-    """What the parser should not even be asked about."""
-    if len(line) > LONGEST_LINE:
+def _problem(line: bytes) -> str:
+    """Return what is wrong with a line that must not be parsed, or an empty string."""
+    if len(line) > MAX_LINE_BYTES:
         return TOO_LONG
     if b"\r" in line:
         return (
-            "holds a carriage return within; if the file has old line ends, "
+            "contains a carriage return; if the lines of the file end with CR, "
             "convert it: tr '\\r' '\\n'"
         )
     try:
@@ -229,20 +241,20 @@ def _what_is_wrong(line: bytes) -> str:
             f"is not UTF-8 (byte 0x{line[error.start]:02x}); if the whole file is in another "
             "encoding, convert it: iconv -f latin1 -t utf-8"
         )
-    # Quoted triples can be nested until the parser has no stack left.
+    # Nested quoted triples can exhaust the stack of the parser.
     if b"<<" in line and b"<<" in _STRING.sub(b"", line):
         return QUOTED
     return ""
 
 
-def _merged(found: Statements, rows: _Rows, more: dict[int, Row]) -> tuple[Statements, _Rows]:
-    """Both kinds of lines in the order of the file."""
-    others = Statements.of(list(more.values()))
-    all_rows = np.concatenate([rows, np.fromiter(more, np.int64, len(more))])
+def _merge(plain: Statements, rows: _Rows, parsed: dict[int, Row]) -> tuple[Statements, _Rows]:
+    """Return plain and parsed statements in the order of the file."""
+    others = Statements.of(list(parsed.values()))
+    all_rows = np.concatenate([rows, np.fromiter(parsed, np.int64, len(parsed))])
     order = np.argsort(all_rows, kind="stable")
     columns = []
-    for mine, theirs in zip(found, others, strict=True):
-        known = pa.chunked_array([mine.known, theirs.known], NAME_TYPE).combine_chunks()
-        codes = np.concatenate([mine.codes, theirs.codes + np.int32(len(mine.known))])
-        columns.append(Terms(codes[order].astype(np.int32), known))
+    for mine, theirs in zip(plain, others, strict=True):
+        distinct = pa.chunked_array([mine.distinct, theirs.distinct], NAME_TYPE).combine_chunks()
+        codes = np.concatenate([mine.codes, theirs.codes + np.int32(len(mine.distinct))])
+        columns.append(Terms(codes[order].astype(np.int32), distinct))
     return Statements(*columns), all_rows[order]

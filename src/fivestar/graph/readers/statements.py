@@ -1,6 +1,6 @@
-"""Statements of RDF sorted: what is a fact, what is about names, and what was not asked for.
+"""Statements of RDF, sorted into facts, annotations and statements to ignore.
 
-Statements come as columns of terms, written as in N-Triples, whatever they were read from.
+Statements are columns of terms, written as in N-Triples.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,53 +28,53 @@ from fivestar.graph.rdf_terms import (
 )
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 
-# The parsers give nodes without a label a random number; zeros in front are left out.
-_NEVER_LABELLED = re.compile(r"_:[a-f][0-9a-f]{20,31}")
+# The parsers give unlabeled nodes a random hexadecimal label, without leading zeros.
+_RANDOM_LABEL = re.compile(r"_:[a-f][0-9a-f]{20,31}")
 _DEFAULT_GRAPH = "default"
-_PLACE = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
-QUOTED = "is about a quoted triple (RDF-star), which is no entity"
+_POSITION = re.compile(r"^Parser error at .*?: | \(line \d+\)$")
+QUOTED = "has a quoted triple (RDF-star), which is not an entity"
 
 
 @dataclass(frozen=True)
 class Terms:
-    """A column of terms as numbers of distinct ones: what is asked of a term is asked once."""
+    """A column of terms as codes of distinct terms, so that each is tested once."""
 
     codes: npt.NDArray[np.int32]
-    known: pa.Array
+    distinct: pa.Array
 
     @classmethod
     def of(cls, terms: pa.Array) -> Terms:
-        """A column of terms, none missing."""
-        coded = terms.dictionary_encode()
-        return cls(from_arrow(coded.indices), coded.dictionary)
+        """Return a column of terms without nulls."""
+        encoded = terms.dictionary_encode()
+        return cls(from_arrow(encoded.indices), encoded.dictionary)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def where(self, test: Callable[[pa.Array], pa.Array]) -> Mask:
-        """Which rows hold a term that passes a test."""
-        return to_mask(test(self.known))[self.codes]
+        """Return a mask of the rows whose term passes a test."""
+        return to_mask(test(self.distinct))[self.codes]
 
     def take(self, rows: Mask) -> Terms:
-        """Those of a mask."""
-        return Terms(self.codes[rows], self.known)
+        """Return the rows of a mask."""
+        return Terms(self.codes[rows], self.distinct)
 
     def used(self) -> Terms:
-        """The same without distinct terms that occur nowhere any more."""
-        occurs = np.zeros(len(self.known), bool)
+        """Return the same column without unused distinct terms."""
+        occurs = np.zeros(len(self.distinct), bool)
         occurs[self.codes] = True
         if occurs.all():
             return self
         numbers = (np.cumsum(occurs) - 1).astype(np.int32)
-        return Terms(numbers[self.codes], self.known.take(to_arrow(np.flatnonzero(occurs))))
+        return Terms(numbers[self.codes], self.distinct.take(to_arrow(np.flatnonzero(occurs))))
 
     def texts(self) -> pa.Array:
-        """The terms row by row."""
-        return self.known.take(to_arrow(self.codes))
+        """Return the terms of all rows."""
+        return self.distinct.take(to_arrow(self.codes))
 
 
 class Statements(NamedTuple):
-    """Equally many subjects, predicates, objects and graphs; no graph is an empty string."""
+    """Subjects, predicates, objects and graphs; the default graph is an empty string."""
 
     subjects: Terms
     predicates: Terms
@@ -83,28 +83,28 @@ class Statements(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[tuple[str, str, str, str]]) -> Statements:
-        """Statements of rows of terms."""
+        """Return statements from rows of terms."""
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
         return cls(*(Terms.of(to_texts(column)) for column in columns))
 
     def take(self, rows: Mask) -> Statements:
-        """Those of a mask."""
+        """Return the rows of a mask."""
         return self if rows.all() else Statements(*(column.take(rows) for column in self))
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
-        """Row by row."""
+        """Yield the statements as tuples."""
         return zip(*(column.texts().to_pylist() for column in self), strict=True)
 
 
-def reason(error: Exception) -> str:
-    """What a parser did not like, without the place, which is told by itself."""
-    return _PLACE.sub("", str(getattr(error, "msg", None) or error))
+def parser_reason(error: Exception) -> str:
+    """Return the message of a parser error without the position."""
+    return _POSITION.sub("", str(getattr(error, "msg", None) or error))
 
 
 def term_text(term: object) -> str:
-    """A term of pyoxigraph as N-Triples have it.
+    """Return a term of pyoxigraph as in N-Triples.
 
-    A quoted triple leaves out its brackets there; but only literals hold spaces besides.
+    pyoxigraph omits the brackets of a quoted triple; of the others only literals contain spaces.
     """
     text = str(term)
     return f"<<( {text} )>>" if " " in text and text[0] != '"' else text
@@ -112,108 +112,113 @@ def term_text(term: object) -> str:
 
 @dataclass
 class BlankNodes:
-    """Names for blank nodes: theirs where they have one, else numbers, never those of others.
+    """Names of blank nodes: their labels, or numbers if they have none.
 
-    >>> nodes = BlankNodes("train.", "renumbered")
+    >>> nodes = BlankNodes("train.", "renumber")
     >>> nodes.name("_:alice"), nodes.name("_:abcdefabcdefabcdefabcdefabcdefab")
     ('_:train.alice', '_:train.[0]')
     """
 
     scope: str
-    unlabelled: str = "kept"
+    unlabeled: Literal["keep", "renumber"] = "keep"
 
     def __post_init__(self) -> None:
         self._numbers: dict[str, str] = {}
 
     def name(self, term: str) -> str:
-        """The name of a blank node."""
-        if self.unlabelled == "renumbered" and _NEVER_LABELLED.fullmatch(term):
-            # No label can have brackets, so this is nobody else's name.
+        """Return the name of a blank node."""
+        if self.unlabeled == "renumber" and _RANDOM_LABEL.fullmatch(term):
+            # A label cannot contain brackets, so this name is unique.
             number = self._numbers.setdefault(term, f"[{len(self._numbers)}]")
             return f"_:{self.scope}{number}"
         return f"_:{self.scope}{term[2:]}" if self.scope else term
 
 
-class Sorter:
-    """Sorts statements, and counts every one of them in a tally."""
+class StatementSorter:
+    """Sort statements, and count all of them in a tally."""
 
-    def __init__(self, options: ReadOptions, tally: Tally, unlabelled: str = "kept") -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        tally: Tally,
+        unlabeled: Literal["keep", "renumber"] = "keep",
+    ) -> None:
         self._options = options
         self._tally = tally
-        self._blank = BlankNodes(options.blank_scope, unlabelled)
+        self._blank = BlankNodes(options.blank_scope, unlabeled)
         self._graphs = None if options.graphs is None else _graph_terms(options.graphs)
         self._ranks: dict[tuple[str, str], int] = {}
 
     def sort(self, statements: Statements, numbers: npt.ArrayLike) -> Iterator[TripleColumns]:
-        """The facts among statements; `numbers` are their places in the source."""
-        wanted = np.ones(len(statements.graphs), bool)
+        """Yield the facts among statements; `numbers` are their lines in the source."""
+        selected = np.ones(len(statements.graphs), bool)
         if self._graphs is not None:
-            wanted = statements.graphs.where(self._is_wanted)
-            self._tally.other_graphs += int(np.count_nonzero(~wanted))
-        quoted = wanted & statements.objects.where(lambda terms: pc.starts_with(terms, "<<"))
+            selected = statements.graphs.where(self._is_selected)
+            self._tally.other_graphs += int(np.count_nonzero(~selected))
+        quoted = selected & statements.objects.where(lambda terms: pc.starts_with(terms, "<<"))
         for number, row in zip(
             np.asarray(numbers)[quoted].tolist(), statements.take(quoted).rows(), strict=True
         ):
             self._tally.reject(number, QUOTED, " ".join(row[:3]), self._options)
-        statements = self._without_annotations(statements.take(wanted & ~quoted))
+        statements = self._extract_annotations(statements.take(selected & ~quoted))
         yield from self._by_split(statements)
 
-    def _is_wanted(self, graphs: pa.Array) -> pa.Array:
+    def _is_selected(self, graphs: pa.Array) -> pa.Array:
         return pc.is_in(graphs, value_set=to_texts(self._graphs or ()))
 
-    def _without_annotations(self, statements: Statements) -> Statements:
+    def _extract_annotations(self, statements: Statements) -> Statements:
         literal = statements.objects.where(lambda terms: pc.starts_with(terms, '"'))
-        texts = literal & statements.predicates.where(_is_telling)
+        texts = literal & statements.predicates.where(_is_text_predicate)
         facts = ~texts
         if texts.any():
-            self._note_texts(statements.take(texts))
+            self._add_texts(statements.take(texts))
         if self._options.types == "types":
             typing = ~literal & statements.predicates.where(_is_type)
-            self._note_types(statements.take(typing))
+            self._add_types(statements.take(typing))
             facts &= ~typing
         if self._options.literals == "drop":
             self._tally.literals += int(np.count_nonzero(literal & facts))
             facts &= ~literal
         return statements.take(facts)
 
-    def _note_texts(self, statements: Statements) -> None:
-        told = self._tally.annotations
+    def _add_texts(self, statements: Statements) -> None:
+        annotations = self._tally.annotations
         self._tally.labels += len(statements.subjects)
         subjects, predicates, items, _ = (column.texts().to_pylist() for column in statements)
         for subject, predicate, item in zip(subjects, predicates, items, strict=True):
-            known = told.labels if predicate in LABELS else told.descriptions
-            about = self._about(subject)
+            texts = annotations.labels if predicate in LABELS else annotations.descriptions
+            term = self._scoped(subject)
             rank = self._rank(predicate, item[item.rindex('"') + 1 :])
-            # Most texts are in languages that nobody asked for, and need not be looked at.
-            if (about not in known or rank < known[about][0]) and (text := literal_text(item)):
-                known[about] = (rank, text)
+            # Most texts are in other languages: do not decode them.
+            if (term not in texts or rank < texts[term][0]) and (text := literal_text(item)):
+                texts[term] = (rank, text)
 
     def _rank(self, predicate: str, tag: str) -> int:
-        """How far a text is from what was asked for: its language counts first."""
+        """Return the rank of a text, first by its language, then by its predicate."""
         if (predicate, tag) not in self._ranks:
-            wanted, found = f"@{self._options.language}".casefold(), tag.casefold()
-            is_tagged = found.startswith("@")
-            distance = 0 if found == wanted else 1 if found.startswith(f"{wanted}-") else 2
+            preferred, given = f"@{self._options.language}".casefold(), tag.casefold()
+            is_tagged = given.startswith("@")
+            distance = 0 if given == preferred else 1 if given.startswith(f"{preferred}-") else 2
             among = LABELS if predicate in LABELS else DESCRIPTIONS
             rank = len(among) * (3 if distance == 2 and is_tagged else distance)
             self._ranks[predicate, tag] = rank + among.index(predicate)
         return self._ranks[predicate, tag]
 
-    def _note_types(self, statements: Statements) -> None:
+    def _add_types(self, statements: Statements) -> None:
         self._tally.types += len(statements.subjects)
         types = self._tally.annotations.types
-        for subject, _, kind, _ in statements.rows():
-            types[self._about(subject), self._about(kind)] = None
+        for subject, _, type_, _ in statements.rows():
+            types[self._scoped(subject), self._scoped(type_)] = None
 
-    def _about(self, term: str) -> str:
+    def _scoped(self, term: str) -> str:
         return self._blank.name(term) if term.startswith("_:") else term
 
     def _by_split(self, statements: Statements) -> Iterator[TripleColumns]:
         for graph, split in SPLIT_GRAPHS.items() if self._options.graphs is None else ():
-            here = statements.graphs.where(partial(pc.equal, to_text(graph)))
-            if split != "train" and here.any():
-                yield self._named(statements.take(here), split)
-                statements = statements.take(~here)
+            mask = statements.graphs.where(partial(pc.equal, to_text(graph)))
+            if split != "train" and mask.any():
+                yield self._named(statements.take(mask), split)
+                statements = statements.take(~mask)
         yield self._named(statements, "train")
 
     def _named(self, statements: Statements, split: str) -> TripleColumns:
@@ -226,16 +231,16 @@ class Sorter:
         )
 
     def _names(self, terms: Terms, kind: str) -> pa.ChunkedArray:
-        """The names of terms; what has to be done in Python is done once a distinct one."""
+        """Return the names of terms; Python code runs once per distinct term."""
         terms = terms.used()
-        odd = pc.or_(
-            pc.starts_with(terms.known, "<urn:fivestar:"),
-            pc.invert(pc.starts_with(terms.known, "<")),
+        special = pc.or_(
+            pc.starts_with(terms.distinct, "<urn:fivestar:"),
+            pc.invert(pc.starts_with(terms.distinct, "<")),
         )
-        names = pc.utf8_slice_codeunits(terms.known, 1, -1)  # an IRI without its brackets
-        if pc.any(odd).as_py():
-            some = [self._name(term, kind) for term in terms.known.filter(odd).to_pylist()]
-            names = pc.replace_with_mask(names, odd, to_texts(some))
+        names = pc.utf8_slice_codeunits(terms.distinct, 1, -1)  # an IRI without its brackets
+        if pc.any(special).as_py():
+            converted = [self._name(t, kind) for t in terms.distinct.filter(special).to_pylist()]
+            names = pc.replace_with_mask(names, special, to_texts(converted))
         codes = to_arrow(terms.codes)
         return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, names, safe=False)])
 
@@ -245,7 +250,7 @@ class Sorter:
         return iri_as_name(term[1:-1], kind) if term.startswith("<") else term
 
 
-def _is_telling(predicates: pa.Array) -> pa.Array:
+def _is_text_predicate(predicates: pa.Array) -> pa.Array:
     return pc.is_in(predicates, value_set=to_texts([*LABELS, *DESCRIPTIONS]))
 
 
@@ -256,7 +261,7 @@ def _is_type(predicates: pa.Array) -> pa.Array:
 def _graph_terms(graphs: Sequence[str]) -> list[str]:
     if isinstance(graphs, str) or not graphs or not all(isinstance(g, str) and g for g in graphs):
         raise SettingsError(
-            "graphs must be a list of IRIs of named graphs, or 'default' for the one without a name"
+            "graphs must be IRIs of named graphs, or 'default' for the default graph"
         )
     terms = []
     for graph in graphs:

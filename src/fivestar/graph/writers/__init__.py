@@ -1,4 +1,4 @@
-"""One module a format. What a file becomes is told by how its name ends."""
+"""Writers of files; the file extension selects the format."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from fivestar.errors import OutputError
-from fivestar.graph.readers.compression import SUFFIXES as PACKED
-from fivestar.graph.readers.compression import suffix_of
-from fivestar.graph.writers.base import Sink, WriteChoices
-from fivestar.graph.writers.columnar import ColumnarSink
+from fivestar.graph.readers.files import COMPRESSED, suffix_of
+from fivestar.graph.writers.base import Sink, WriteOptions
 from fivestar.graph.writers.rdf import RdfSink
-from fivestar.graph.writers.text import TextSink
+from fivestar.graph.writers.tabular import ColumnarSink, TextSink
 
-# What each ending means.
-WRITTEN = {
+# Formats by file extension.
+FORMATS = {
     ".tsv": "tsv",
     ".txt": "tsv",
     ".tab": "tsv",
@@ -33,54 +31,63 @@ WRITTEN = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
-KEEPS_SPLITS = frozenset({"nq", "parquet", "arrow"})
-KEEPS_ANNOTATIONS = frozenset({"nt", "nq", "ttl"})
+FORMATS_WITH_SPLITS = frozenset({"nq", "parquet", "arrow"})
+FORMATS_WITH_ANNOTATIONS = frozenset({"nt", "nq", "ttl"})
 
 
-def format_written(path: Path) -> str | None:
-    """The format that a file of this name is written in; None if there is no such.
+def output_format(path: Path) -> str | None:
+    """Return the format of an output file by its name; None if there is no such format.
 
-    >>> format_written(Path("graph.nt.gz")), format_written(Path("graph"))
+    >>> output_format(Path("graph.nt.gz")), output_format(Path("graph"))
     ('nt', None)
     """
-    return WRITTEN.get(suffix_of(path))
+    return FORMATS.get(suffix_of(path))
 
 
 @contextmanager
-def open_sink(path: Path, draft: Path, choices: WriteChoices) -> Iterator[Sink]:
-    """A sink for a file that is to be called `path` and is written under the name `draft`."""
-    kind = format_written(path)
-    if kind in ("parquet", "arrow") and path.suffix.lower() in PACKED:
-        raise OutputError(f"{path}: {kind} is packed within; leave {path.suffix} out")
-    if choices.splits == "told" and kind not in KEEPS_SPLITS:
-        raise OutputError(f"{path}: this format cannot tell splits apart")
+def open_sink(path: Path, draft: Path, options: WriteOptions) -> Iterator[Sink]:
+    """Open an output file.
+
+    Args:
+        path: the final path, which selects format and compression.
+        draft: the path to write to.
+        options: how to write splits, blank nodes and literals.
+
+    Raises:
+        OutputError: if the format cannot be compressed or cannot include splits.
+    """
+    file_format = output_format(path)
+    if file_format in ("parquet", "arrow") and path.suffix.lower() in COMPRESSED:
+        raise OutputError(f"{path}: {file_format} is compressed already; omit {path.suffix}")
+    if options.splits == "include" and file_format not in FORMATS_WITH_SPLITS:
+        raise OutputError(f"{path}: this format cannot include splits")
     with ExitStack() as stack:
         file = stack.enter_context(draft.open("wb"))
-        stream = stack.enter_context(_packed(file, path.suffix.lower()))
-        if kind in ("tsv", "csv"):
-            sink: Sink = TextSink(stream, path.name, "," if kind == "csv" else "\t")
-        elif kind in ("parquet", "arrow"):
-            sink = ColumnarSink(stream, kind, choices)
+        stream = stack.enter_context(_compressed(file, path.suffix.lower()))
+        if file_format in ("tsv", "csv"):
+            sink: Sink = TextSink(stream, path.name, "," if file_format == "csv" else "\t")
+        elif file_format in ("parquet", "arrow"):
+            sink = ColumnarSink(stream, file_format, options)
         else:
-            sink = RdfSink(stream, choices)
+            sink = RdfSink(stream, options)
         yield sink
         sink.close()
 
 
 @contextmanager
-def _packed(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
+def _compressed(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
     if suffix == ".gz":
-        # Without a time of writing, so that the same graph is the same file.
-        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
-            yield cast("BinaryIO", packed)
+        # Without a timestamp, so that the same graph gives the same file.
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as compressed:
+            yield cast("BinaryIO", compressed)
     elif suffix == ".bz2":
-        with bz2.BZ2File(file, "wb") as packed_bz2:
-            yield cast("BinaryIO", packed_bz2)
+        with bz2.BZ2File(file, "wb") as compressed_bz2:
+            yield cast("BinaryIO", compressed_bz2)
     elif suffix == ".xz":
-        with lzma.LZMAFile(file, "wb") as packed_xz:
-            yield cast("BinaryIO", packed_xz)
+        with lzma.LZMAFile(file, "wb") as compressed_xz:
+            yield cast("BinaryIO", compressed_xz)
     elif suffix == ".zst":
-        with pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd") as packed_zst:
-            yield cast("BinaryIO", packed_zst)
+        with pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd") as compressed_zst:
+            yield cast("BinaryIO", compressed_zst)
     else:
         yield file

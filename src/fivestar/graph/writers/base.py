@@ -1,40 +1,51 @@
-"""What every writer is: pieces of triples in, one file out."""
+"""The interface of writers: pieces of triples in, one file out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from fivestar.graph.readers.base import Annotations, TripleColumns
+import pyarrow as pa
 
-SplitColumn = Literal["told", "untold"]
+from fivestar.graph.readers.base import Annotations, TripleColumns
 
 
 @dataclass(frozen=True)
-class WriteChoices:
-    """How things are written that could be written in two ways.
+class WriteOptions:
+    """How to write what can be written in two ways.
 
-    `splits` are told apart where the format can; `blanks` and `literals` become again what they
-    were in RDF ("nodes", "literals"), or IRIs as other names do ("names"). Blank nodes mean nothing
-    outside of their file, so they must be names where a graph is several files.
+    Attributes:
+        splits: "include" the split of each triple if the format can, or "omit" it.
+        blanks: write blank nodes as "nodes", or as IRIs like other "names". They are local to their
+            file, so they must be names if a graph is several files.
+        literals: write literals as "literals", or as IRIs like other "names".
     """
 
-    splits: SplitColumn = "untold"
+    splits: Literal["include", "omit"] = "omit"
     blanks: Literal["nodes", "names"] = "nodes"
     literals: Literal["literals", "names"] = "names"
 
 
 class Sink(Protocol):
-    """A file that is being written."""
+    """An open output file."""
 
     def write(self, piece: TripleColumns) -> None:
-        """Add triples."""
+        """Write triples."""
         ...
 
-    def tell(self, told: Annotations) -> None:
-        """Add what is said about names, if the format can hold that."""
+    def write_annotations(self, annotations: Annotations) -> None:
+        """Write labels, descriptions and types, if the format can represent them."""
         ...
 
     def close(self) -> None:
-        """End the file."""
+        """Write the end of the file."""
         ...
+
+
+def concatenated(lines: pa.Array) -> memoryview | bytes:
+    """Return the concatenation of large strings, without a copy."""
+    _, offsets, content = lines.buffers()
+    if content is None or not len(lines):
+        return b""
+    bounds = pa.Array.from_buffers(pa.int64(), len(lines) + 1, [None, offsets], offset=lines.offset)
+    return memoryview(content)[bounds[0].as_py() : bounds[len(lines)].as_py()]

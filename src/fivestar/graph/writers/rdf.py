@@ -1,4 +1,4 @@
-"""Triples as N-Triples, N-Quads or Turtle (of which N-Triples are a part)."""
+"""Triples as N-Triples, N-Quads or Turtle (a superset of N-Triples)."""
 
 from __future__ import annotations
 
@@ -22,87 +22,88 @@ from fivestar.graph.rdf_terms import (
 )
 from fivestar.graph.readers.base import Annotations, TripleColumns
 from fivestar.graph.vocabulary import NAME_TYPE
-from fivestar.graph.writers.base import WriteChoices
-from fivestar.graph.writers.text import bytes_of
+from fivestar.graph.writers.base import WriteOptions, concatenated
 
-_GRAPH_OF = {split: graph for graph, split in SPLIT_GRAPHS.items()}
+_GRAPH_OF_SPLIT = {split: graph for graph, split in SPLIT_GRAPHS.items()}
 
 
 class RdfSink:
-    """Writes a statement a line."""
+    """Write one statement per line."""
 
-    def __init__(self, stream: BinaryIO, choices: WriteChoices) -> None:
+    def __init__(self, stream: BinaryIO, options: WriteOptions) -> None:
         self._stream = stream
-        self._choices = choices
+        self._options = options
 
     def write(self, piece: TripleColumns) -> None:
-        """Add statements; a split is a named graph where splits are told."""
-        heads = self._terms(piece.heads, "entity", self._head_rule())
+        """Write statements; splits are named graphs."""
+        heads = self._terms(piece.heads, "entity", self._head_forms())
         relations = self._terms(piece.relations, "relation", [])
-        tails = self._terms(piece.tails, "entity", self._tail_rule())
-        graph = f" {_GRAPH_OF[piece.split]}" if self._choices.splits == "told" else ""
+        tails = self._terms(piece.tails, "entity", self._tail_forms())
+        graph = f" {_GRAPH_OF_SPLIT[piece.split]}" if self._options.splits == "include" else ""
         end, space = (pa.scalar(text, NAME_TYPE) for text in (f"{graph} .\n", " "))
-        nothing = pa.scalar("", NAME_TYPE)
-        lines = pc.binary_join_element_wise(heads, space, relations, space, tails, end, nothing)
-        self._stream.write(bytes_of(lines))
+        empty = pa.scalar("", NAME_TYPE)
+        lines = pc.binary_join_element_wise(heads, space, relations, space, tails, end, empty)
+        self._stream.write(concatenated(lines))
 
-    def tell(self, told: Annotations) -> None:
-        """Labels, descriptions and types as statements of their own."""
-        lines = "".join(f"{line} .\n" for line in self._about(told))
+    def write_annotations(self, annotations: Annotations) -> None:
+        """Write labels, descriptions and types as statements."""
+        lines = "".join(f"{line} .\n" for line in self._annotation_lines(annotations))
         self._stream.write(lines.encode())
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: the file needs no end."""
 
-    def _about(self, told: Annotations) -> Iterator[str]:
-        for texts, predicate in ((told.labels, LABEL), (told.descriptions, DESCRIPTION)):
+    def _annotation_lines(self, annotations: Annotations) -> Iterator[str]:
+        pairs = ((annotations.labels, LABEL), (annotations.descriptions, DESCRIPTION))
+        for texts, predicate in pairs:
             for term, (_, text) in texts.items():
                 yield f"{self._term(term)} {predicate} {literal(text)}"
-        for term, kind in told.types:
-            yield f"{self._term(term)} {TYPE} {self._term(kind)}"
+        for term, type_ in annotations.types:
+            yield f"{self._term(term)} {TYPE} {self._term(type_)}"
 
     def _term(self, term: str) -> str:
-        """A term as it is to be written: a blank node may have to be a name."""
+        """Return a term as it is written: blank nodes may become IRIs."""
         if term.startswith("<"):
             return term
-        return str(self._terms(pa.array([term], NAME_TYPE), "entity", self._head_rule())[0])
+        return str(self._terms(pa.array([term], NAME_TYPE), "entity", self._head_forms())[0])
 
-    def _head_rule(self) -> list[str]:
-        return [BLANK] if self._choices.blanks == "nodes" else []
+    def _head_forms(self) -> list[str]:
+        return [BLANK] if self._options.blanks == "nodes" else []
 
-    def _tail_rule(self) -> list[str]:
-        literals = [LITERAL] if self._choices.literals == "literals" else []
-        return [*self._head_rule(), *literals]
+    def _tail_forms(self) -> list[str]:
+        literals = [LITERAL] if self._options.literals == "literals" else []
+        return [*self._head_forms(), *literals]
 
-    def _terms(self, names: pa.ChunkedArray | pa.Array, kind: str, as_is: list[str]) -> pa.Array:
-        """Names as terms; those of a form `as_is` are terms already."""
+    def _terms(self, names: pa.ChunkedArray | pa.Array, kind: str, forms: list[str]) -> pa.Array:
+        """Return names as terms; names that match one of the `forms` are terms already."""
         if isinstance(names, pa.ChunkedArray):
             names = names.unify_dictionaries().combine_chunks()
-        coded = names.dictionary_encode()
-        known = coded.dictionary
+        encoded = names.dictionary_encode()
+        distinct = encoded.dictionary
         is_iri = pc.and_not(
-            pc.match_substring_regex(known, f"^(?:{IRI})$"), pc.starts_with(known, "urn:fivestar:")
+            pc.match_substring_regex(distinct, f"^(?:{IRI})$"),
+            pc.starts_with(distinct, "urn:fivestar:"),
         )
-        less, more, nothing = (pa.scalar(text, NAME_TYPE) for text in ("<", ">", ""))
-        terms = pc.binary_join_element_wise(less, known, more, nothing)
+        opening, closing, empty = (pa.scalar(text, NAME_TYPE) for text in ("<", ">", ""))
+        terms = pc.binary_join_element_wise(opening, distinct, closing, empty)
         others = pc.invert(is_iri)
         if pc.any(others).as_py():
-            kept = pa.repeat(pa.scalar(False), len(known))  # noqa: FBT003
-            for form in as_is:
-                kept = pc.or_(kept, pc.match_substring_regex(known, f"^(?:{form})$"))
+            is_term = pa.repeat(pa.scalar(False), len(distinct))  # noqa: FBT003
+            for form in forms:
+                is_term = pc.or_(is_term, pc.match_substring_regex(distinct, f"^(?:{form})$"))
             for ending in SPECIAL_TYPES:
-                kept = pc.and_not(kept, pc.ends_with(known, ending))
-            odd = pc.and_not(others, kept)
-            encoded = [f"<{name_as_iri(name, kind)}>" for name in known.filter(odd).to_pylist()]
-            terms = pc.if_else(is_iri, terms, known)
-            terms = pc.replace_with_mask(terms, odd, pa.array(encoded, NAME_TYPE))
-        return terms.take(coded.indices)
+                is_term = pc.and_not(is_term, pc.ends_with(distinct, ending))
+            plain = pc.and_not(others, is_term)
+            iris = [f"<{name_as_iri(name, kind)}>" for name in distinct.filter(plain).to_pylist()]
+            terms = pc.if_else(is_iri, terms, distinct)
+            terms = pc.replace_with_mask(terms, plain, pa.array(iris, NAME_TYPE))
+        return terms.take(encoded.indices)
 
 
-def term_of(name: str, kind: str) -> str:
-    """The term of a name that says what it is about; blank nodes keep their names.
+def subject_term(name: str, kind: str) -> str:
+    """Return the term of a name as the subject of annotations; blank nodes keep their names.
 
-    >>> term_of("New York", "entity"), term_of("_:b0", "entity")
+    >>> subject_term("New York", "entity"), subject_term("_:b0", "entity")
     ('<urn:fivestar:entity:New%20York>', '_:b0')
     """
     is_blank = name.startswith("_:") and kind != "relation"
