@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fivestar.errors import FivestarError, GraphWarning
     from fivestar.graph.conversion import convert_graph
     from fivestar.graph.knowledge_graph import KnowledgeGraph
+    from fivestar.graph.readers.registered import register_reader
     from fivestar.graph.reading import read_graph
     from fivestar.graph.splitting import split_graph
     from fivestar.graph.statistics import profile_graph
@@ -49,6 +50,7 @@ _HOME = {
     "Model": "fivestar.models.base",
     "register_model": "fivestar.models.registry",
     "Regularizer": "fivestar.training.regularizers",
+    "register_reader": "fivestar.graph.readers.registered",
     "register_regularizer": "fivestar.training.regularizers",
     "TrainedModel": "fivestar.prediction.trained_model",
     "from_pykeen": "fivestar.prediction.trained_model",
@@ -87,6 +89,7 @@ __all__ = [
     "query_vectors",
     "read_graph",
     "register_model",
+    "register_reader",
     "register_regularizer",
     "resume",
     "save_graph",

@@ -14,6 +14,7 @@ from fivestar.graph.readers.frames import FrameReader, IterableReader
 from fivestar.graph.readers.objects import NetworkXReader, PykeenReader, RdflibReader
 from fivestar.graph.readers.openke import OpenKEReader, find_openke
 from fivestar.graph.readers.rdf import RdfReader, SparqlReader
+from fivestar.graph.readers.registered import RegisteredReader
 
 # The order matters. The text reader accepts every file that no other reader knows by its extension;
 # tables and NetworkX graphs are iterable too, so they come before iterables.
@@ -21,6 +22,7 @@ READERS: tuple[Reader, ...] = (
     RdfReader(),
     ColumnarReader(),
     SparqlReader(),
+    RegisteredReader(),
     DelimitedReader(),
     OpenKEReader(),
     NetworkXReader(),
@@ -28,6 +30,13 @@ READERS: tuple[Reader, ...] = (
     PykeenReader(),
     FrameReader(),
     IterableReader(),
+)
+BUILT_IN_EXTENSIONS = frozenset(
+    extension.removeprefix(".")
+    for reader in READERS
+    if not isinstance(reader, RegisteredReader)
+    for extensions in reader.formats.values()
+    for extension in extensions
 )
 
 
