@@ -1,7 +1,7 @@
-"""How long answers take: a question, cold and warm; an explanation; a whole graph completed.
+"""Measure the latency of queries (cold and warm), of explanations, and of completing a graph.
 
-Completion is compared with its own matrix products alone, interleaved in one run: the same
-queries and tiles, nothing done with the scores.
+Completion is compared with its bare matrix products, alternating in one run: the same queries and
+tiles, without using the scores.
 
     python benchmarks/answers.py RUN [--relations 3] [--all]
 """
@@ -30,7 +30,7 @@ ROWS = 512
 
 @torch.no_grad()
 def bare_products(trained: fivestar.TrainedModel, relation: int) -> None:
-    """The scores of both questions of every entity, and nothing else."""
+    """Compute the scores of the tail and head query of every entity, and nothing else."""
     model, count = trained.model, len(trained.graph.relations)
     table = model.candidates().detach()
     for each in (relation, relation + count):
@@ -42,14 +42,14 @@ def bare_products(trained: fivestar.TrainedModel, relation: int) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
-    began = time.perf_counter()
+    """Return the seconds that a call takes."""
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
-def questions(folder: Path, trained: fivestar.TrainedModel, rng: np.random.Generator) -> None:
-    """Times of single questions and explanations."""
+def measure_queries(folder: Path, trained: fivestar.TrainedModel, rng: np.random.Generator) -> None:
+    """Measure single queries and explanations."""
     graph = trained.graph
     some = graph.test.array[rng.permutation(len(graph.test))[:100]]
     named = [
@@ -64,7 +64,7 @@ def questions(folder: Path, trained: fivestar.TrainedModel, rng: np.random.Gener
     ]
     trained.predict([("_", named[0][1], named[0][2])])
     warm = [seconds(lambda q=(h, r, "_"): trained.predict([q])) for h, r, _ in named]
-    print(f"ask, cold (process and all): median {statistics.median(cold):.2f} s of 5")
+    print(f"ask, cold (the whole process): median {statistics.median(cold):.2f} s of 5")
     print(f"ask, warm: median {1e3 * statistics.median(warm):.1f} ms of {len(warm)}")
     first = seconds(lambda: trained.explain(*named[0]))
     times = [seconds(lambda q=q: trained.explain(*q)) for q in named[:20]]
@@ -75,7 +75,7 @@ def questions(folder: Path, trained: fivestar.TrainedModel, rng: np.random.Gener
 
 
 def main() -> None:
-    """Measure."""
+    """Run all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--relations", type=int, default=3, help="compared with bare products")
@@ -84,7 +84,7 @@ def main() -> None:
     trained = fivestar.load(given.run)
     graph = trained.graph
     print(f"{graph}, d={trained.settings.model.dim}")
-    questions(given.run, trained, np.random.default_rng(0))
+    measure_queries(given.run, trained, np.random.default_rng(0))
     goal = Goal(top=1000, slots="all")
     completer = Completer(trained, goal)
     ours, bare = [], []

@@ -1,8 +1,7 @@
-"""How fast a large file of triples becomes ids, and with how much memory, beside other ways.
+"""Measure time and memory of loading a large file of triples, compared with other libraries.
 
-Each reading is a process of its own; the contestants take turns, and the medians are compared.
-The others only number the names. fivestar also checks every line, drops repeated facts and looks
-for what is suspicious.
+Each measurement runs in its own process, in turns; numbers are medians. The others only assign ids.
+fivestar also validates every line, removes duplicate facts and checks for suspicious data.
 
     python benchmarks/ingest.py --lines 5000000 --rounds 5
 """
@@ -28,7 +27,7 @@ COLUMNS = ["head", "relation", "tail"]
 
 
 def write_graph(path: Path, lines: int) -> None:
-    """A file with a few frequent and many rare entities, as knowledge graphs have them."""
+    """Write a file with a few frequent and many rare entities, as in knowledge graphs."""
     rng = np.random.default_rng(0)
     weight = 1 / np.arange(1, ENTITIES + 1) ** 0.7
     number_of = rng.permutation(ENTITIES)
@@ -49,14 +48,14 @@ def write_graph(path: Path, lines: int) -> None:
 
 
 def with_fivestar() -> Callable[[str], int]:
-    """Ours."""
+    """Load with fivestar."""
     from fivestar import read_graph
 
     return lambda path: len(read_graph(path).entities)
 
 
 def with_pandas() -> Callable[[str], int]:
-    """The pyarrow engine, then factorize."""
+    """Load with the pyarrow engine of pandas, then factorize."""
     import pandas as pd
 
     def read(path: str) -> int:
@@ -70,7 +69,7 @@ def with_pandas() -> Callable[[str], int]:
 
 
 def with_polars() -> Callable[[str], int]:
-    """Categorical columns; the order of their categories is not the same in every run."""
+    """Load categorical columns; the order of the categories varies between runs."""
     import polars as pl
 
     def read(path: str) -> int:
@@ -83,7 +82,7 @@ def with_polars() -> Callable[[str], int]:
 
 
 def with_pyarrow() -> Callable[[str], int]:
-    """Dictionary columns, unified."""
+    """Load dictionary columns and unify them."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -104,7 +103,7 @@ def with_pyarrow() -> Callable[[str], int]:
 
 
 def with_dict() -> Callable[[str], int]:
-    """A loop over lines and two dicts."""
+    """Load with a loop over the lines and two dicts."""
     from array import array
 
     def read(path: str) -> int:
@@ -122,7 +121,7 @@ def with_dict() -> Callable[[str], int]:
     return read
 
 
-CONTESTANTS = {
+IMPLEMENTATIONS = {
     "fivestar": with_fivestar,
     "pandas + factorize": with_pandas,
     "polars categorical": with_polars,
@@ -132,8 +131,8 @@ CONTESTANTS = {
 
 
 def measure(name: str, path: str) -> None:
-    """In a process of its own: read once, print seconds and peak memory."""
-    read = CONTESTANTS[name]()
+    """Load once in this process, and print seconds and peak memory."""
+    read = IMPLEMENTATIONS[name]()
     start = time.perf_counter()
     entities = read(path)
     seconds = time.perf_counter() - start
@@ -142,15 +141,15 @@ def measure(name: str, path: str) -> None:
 
 
 def compare(lines: int, rounds: int) -> None:
-    """All contestants in turns, and their medians as a table."""
-    results: dict[str, list[dict[str, float]]] = {name: [] for name in CONTESTANTS}
+    """Measure all readers in turns and print a table of medians."""
+    results: dict[str, list[dict[str, float]]] = {name: [] for name in IMPLEMENTATIONS}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.tsv"
         write_graph(path, lines)
         size = path.stat().st_size / 1e6
         print(f"{lines:,} lines, {size:.0f} MB, {os.cpu_count()} cores, {rounds} rounds\n")
         for _ in range(rounds):
-            for name in CONTESTANTS:
+            for name in IMPLEMENTATIONS:
                 command = [sys.executable, __file__, "--measure", name, str(path)]
                 done = subprocess.run(command, check=True, capture_output=True, text=True)
                 results[name].append(json.loads(done.stdout))

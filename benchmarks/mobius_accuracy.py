@@ -1,8 +1,8 @@
-"""The worst errors of the Möbius library in double precision, against 50 digits (mpmath).
+"""Measure the worst errors of the Möbius library in double precision, against 50 digits (mpmath).
 
-Errors are compared with what the problem itself allows: the change of the result when the input
-is rounded to double precision. An error of 1 is one such unit. Fixed points and images are
-compared on the sphere, so that ∞ is a point as any other.
+Errors are relative to the conditioning of the problem: the change of the exact result when the
+input is rounded to double precision. An error of 1 is one such unit. Fixed points and images are
+compared on the sphere, where ∞ is a regular point.
 
     python benchmarks/mobius_accuracy.py --cases 2000
 """
@@ -31,8 +31,8 @@ FAMILIES = (
 )
 
 
-def drawn(family: str, rng: np.random.Generator) -> tuple[list[complex], complex]:
-    """The four entries of a map, and a point."""
+def random_map(family: str, rng: np.random.Generator) -> tuple[list[complex], complex]:
+    """Return the four entries of a random map, and a point."""
     a, b, c, d, z = (complex(*rng.normal(size=2)) for _ in range(5))
     tiny = 10.0 ** rng.uniform(-15, -3)
     match family:
@@ -41,7 +41,7 @@ def drawn(family: str, rng: np.random.Generator) -> tuple[list[complex], complex
         case "c ≈ 0":
             c *= tiny
         case "near parabolic":
-            # tr² − 4 det = (a − d)² + 4bc, all but 0.
+            # tr² − 4 det = (a − d)² + 4bc, nearly 0.
             c = -((a - d) ** 2) / (4 * b) * (1 + tiny)
         case "near identity":
             a, b, c, d = 1 + tiny * a, tiny * b, tiny * c, 1 + tiny * d
@@ -53,7 +53,7 @@ def drawn(family: str, rng: np.random.Generator) -> tuple[list[complex], complex
 
 
 def truths(entries: list[complex], z: complex, s: float) -> dict[str, object]:
-    """The image, the fixed points, the multiplier and a power of the map, with 50 digits."""
+    """Return the image, the fixed points, the multiplier and a power of the map with 50 digits."""
     a, b, c, d = (mpmath.mpc(x) for x in entries)
     image = a / c if z == complex("inf") else (a * z + b) / (c * z + d)
     root = mpmath.sqrt((a - d) ** 2 + 4 * b * c)
@@ -74,7 +74,7 @@ def truths(entries: list[complex], z: complex, s: float) -> dict[str, object]:
 
 
 def errors(entries: list[complex], z: complex, s: float) -> dict[str, float]:
-    """How far double precision is from the truth."""
+    """Return the errors of double precision."""
     m = _wide(entries).reshape(2, 2)
     point = _wide(z)
     truth = truths(entries, z, s)
@@ -91,7 +91,7 @@ def errors(entries: list[complex], z: complex, s: float) -> dict[str, float]:
 
 
 def allowed(entries: list[complex], z: complex, s: float) -> dict[str, float]:
-    """How far the truth itself moves when the input is off by half a unit in the last place."""
+    """Return the change of the exact result when the input is off by half an ulp."""
     rng = np.random.default_rng(0)
     truth = truths(entries, z, s)
     found = dict.fromkeys(truth, 0.0)
@@ -126,7 +126,7 @@ def _apart(one: mpmath.matrix, other: mpmath.matrix) -> float:
 
 
 def main() -> None:
-    """Measure, family by family."""
+    """Measure each family of maps."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=2000, help="of each family")
     parser.add_argument("--json", action="store_true")
@@ -137,7 +137,7 @@ def main() -> None:
     for family in FAMILIES:
         worst: dict[str, list[float]] = {}
         for _ in range(given.cases):
-            entries, z = drawn(family, rng)
+            entries, z = random_map(family, rng)
             s = float(rng.uniform(-2, 2))
             error, unit = errors(entries, z, s), allowed(entries, z, s)
             for name, value in error.items():

@@ -1,8 +1,8 @@
-"""How fast a training step of each model is beside ComplEx at the same dimension, and its memory.
+"""Measure speed and memory of a training step of each model, relative to ComplEx.
 
-Each model takes steps with softmax over all entities (1-N) and with 64 negatives, in turns
-with ComplEx, in a process of its own; medians of per-window ratios. `peak` is the largest resident
-memory that training added to a process that had imported torch and read the graph.
+Each model is trained with softmax over all entities (1-N) and with 64 negatives, alternating
+with ComplEx at the same dimension, in its own process; medians of per-window ratios. `peak` is the
+resident memory that training added to a process that had imported torch and loaded the graph.
 
     FIVESTAR_DATA=... python benchmarks/models.py nell-995-h100 --dim 100
 """
@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 
 import torch
-from peak_memory import forget_peak, peak, resident
+from peak_memory import peak, reset_peak, resident
 
 import fivestar
 from fivestar.models.registry import MODELS, make_model
@@ -33,7 +33,7 @@ CPU = torch.device("cpu")
 
 
 def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -> Iterator[int]:
-    """Each item is one step taken, as its number of triples."""
+    """Yield the number of triples of each step."""
     relations, entities = len(graph.relations), len(graph.entities)
     generator = torch.Generator().manual_seed(0)
     model = make_model(name, entities, 2 * relations, dim)
@@ -56,7 +56,7 @@ def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -
 
 
 def rate(run: Iterator[int], seconds: float) -> float:
-    """Triples a second, at least one step long."""
+    """Return triples per second over at least one step."""
     start, done = time.perf_counter(), 0
     while True:
         done += next(run)
@@ -65,9 +65,9 @@ def rate(run: Iterator[int], seconds: float) -> float:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, float]:
-    """One model and objective in turns with ComplEx, in this process."""
+    """Measure one model and objective, alternating with ComplEx, in this process."""
     graph = fivestar.read_graph(arguments.graph)
-    forget_peak()
+    reset_peak()
     before = resident()
     mine = steps(graph, arguments.one, arguments.dim, arguments.objective)
     next(mine)
@@ -86,7 +86,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    """A row for each model and objective."""
+    """Print a row per model and objective."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graph", nargs="?", default="nell-995-h100")
     parser.add_argument("--dim", type=int, default=100)

@@ -1,4 +1,4 @@
-"""The resident memory of this process, and its peak, in bytes (Linux)."""
+"""Resident memory of this process and its peak, in bytes (Linux)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 
 
 def resident() -> int:
-    """The memory now."""
+    """Return the current resident memory."""
     return _status("VmRSS")
 
 
 def peak() -> int:
-    """The largest since `forget_peak`. Not ru_maxrss: that counts what the parent had, too."""
+    """Return the peak since `reset_peak`; ru_maxrss would include that of the parent."""
     return _status("VmHWM")
 
 
-def forget_peak() -> None:
-    """Let the peak count from here."""
+def reset_peak() -> None:
+    """Reset the peak to the current memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

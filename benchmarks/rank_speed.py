@@ -1,10 +1,10 @@
-"""How fast a test set is ranked, beside PyKEEN's evaluator and the bare matrix product.
+"""Measure the speed of ranking a test set, compared with PyKEEN and the bare matrix product.
 
 Both rank the same triples, both sides, filtered by all known facts, on a ComplEx of the same size
-(what the numbers in the tables are makes no difference to the time). Each measurement is a process
-of its own, and they take turns; medians are compared. `peak` is the largest resident memory that
-ranking added to a process that had imported everything and built the model. `limit` is the product
-of all distinct queries with all entities, as one call for each 1,000 queries, and nothing else.
+(the values of the weights do not affect the time). Each measurement runs in its own process, in
+turns; numbers are medians. `peak` is the resident memory that ranking added to a process that had
+imported everything and built the model. `limit` is the bare product of all distinct queries with
+all entities, one call per 1,000 queries.
 
     FIVESTAR_DATA=... python benchmarks/rank_speed.py wn18rr fb15k-237
 """
@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from peak_memory import forget_peak, peak, resident
+from peak_memory import peak, reset_peak, resident
 
 import fivestar
 from fivestar.evaluation.report import evaluate
@@ -30,14 +30,14 @@ from fivestar.training.queries import GroupedQueries
 
 
 def ours(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
-    """`fivestar evaluate`, without reading the run."""
+    """Rank as `fivestar evaluate` does, without loading the run."""
     model = make_model("complex", len(graph.entities), 2 * len(graph.relations), dim)
     model.reset_parameters(torch.Generator().manual_seed(0))
     return lambda: evaluate(model, graph, graph.test).metrics()
 
 
 def pykeen(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
-    """PyKEEN's evaluator, filtered by train and valid as well, with its own choice of batch."""
+    """Rank with PyKEEN's evaluator, filtered by all splits, with its automatic batch size."""
     from pykeen.evaluation import RankBasedEvaluator
     from pykeen.models import ComplEx
     from pykeen.triples import CoreTriplesFactory
@@ -64,7 +64,7 @@ def pykeen(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, f
 
 
 def limit(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, float]]:
-    """The scores of all distinct queries, and nothing else."""
+    """Compute the scores of all distinct queries, and nothing else."""
     queries = len(GroupedQueries.of(graph.test, len(graph.relations)))
     table, query = torch.randn(len(graph.entities), 2 * dim), torch.randn(queries, 2 * dim)
 
@@ -76,14 +76,14 @@ def limit(graph: fivestar.KnowledgeGraph, dim: int) -> Callable[[], dict[str, fl
     return rank
 
 
-CONTESTANTS = {"fivestar": ours, "pykeen": pykeen, "limit": limit}
+IMPLEMENTATIONS = {"fivestar": ours, "pykeen": pykeen, "limit": limit}
 
 
-def measure(name: str, contestant: str, dim: int) -> dict[str, float]:
-    """Seconds and peak memory of one ranking in this process."""
-    torch.mm(torch.randn(500, 500), torch.randn(500, 500))  # its threads and buffers exist
-    rank = CONTESTANTS[contestant](fivestar.read_graph(name), dim)
-    forget_peak()
+def measure(name: str, implementation: str, dim: int) -> dict[str, float]:
+    """Return seconds and peak memory of one ranking in this process."""
+    torch.mm(torch.randn(500, 500), torch.randn(500, 500))  # create threads and buffers
+    rank = IMPLEMENTATIONS[implementation](fivestar.read_graph(name), dim)
+    reset_peak()
     before, start = resident(), time.perf_counter()
     figures = rank()
     seconds = time.perf_counter() - start
@@ -91,20 +91,22 @@ def measure(name: str, contestant: str, dim: int) -> dict[str, float]:
 
 
 def compare(name: str, dim: int, rounds: int) -> None:
-    """All contestants in turns, and their medians as rows of a table."""
-    found: dict[str, list[dict[str, float]]] = {contestant: [] for contestant in CONTESTANTS}
+    """Measure all implementations in turns and print their medians as rows of a table."""
+    found: dict[str, list[dict[str, float]]] = {
+        implementation: [] for implementation in IMPLEMENTATIONS
+    }
     for _ in range(rounds):
-        for contestant, measured in found.items():
-            command = [sys.executable, __file__, name, "--dim", str(dim), "--one", contestant]
+        for implementation, measured in found.items():
+            command = [sys.executable, __file__, name, "--dim", str(dim), "--one", implementation]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             measured.append(json.loads(done.stdout.splitlines()[-1]))
     mine = [one["seconds"] for one in found["fivestar"]]
-    for contestant, measured in found.items():
+    for implementation, measured in found.items():
         seconds = [one["seconds"] for one in measured]
         ratio = statistics.median(b / a for a, b in zip(mine, seconds, strict=True))
         most = statistics.median(one["megabytes"] for one in measured)
         print(
-            f"| {name} d={dim} | {contestant} | {statistics.median(seconds):.2f} | {ratio:.2f} "
+            f"| {name} d={dim} | {implementation} | {statistics.median(seconds):.2f} | {ratio:.2f} "
             f"| {most:,.0f} |",
             flush=True,
         )
@@ -115,7 +117,7 @@ if __name__ == "__main__":
     parser.add_argument("graphs", nargs="*", default=["wn18rr", "fb15k-237"])
     parser.add_argument("--dim", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--one", choices=CONTESTANTS, help="measure this one, here, once")
+    parser.add_argument("--one", choices=IMPLEMENTATIONS, help="measure this one, here, once")
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(arguments.graphs[0], arguments.one, arguments.dim)))

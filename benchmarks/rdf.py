@@ -1,9 +1,8 @@
-"""How fast N-Triples become a graph, beside the bare iteration of pyoxigraph, and in which memory.
+"""Measure time and memory of loading N-Triples, compared with bare parsing by pyoxigraph.
 
-The contestants take turns, each in a process of its own, and the medians are compared (of ratios,
-those of the rounds). On a machine with other work the time of the processor says more. pyoxigraph
-only parses. fivestar also numbers the names, drops repeated facts, sorts labels and types out and
-looks for what is suspicious.
+Each measurement runs in its own process, in turns; numbers are medians, and ratios medians over the
+rounds. On a busy machine CPU time means more than wall time. pyoxigraph only parses. fivestar also
+assigns ids, removes duplicate facts, separates labels and types, and checks for suspicious data.
 
     python benchmarks/rdf.py --triples 300000 --rounds 7
     python benchmarks/rdf.py --triples 1000000 --rounds 1
@@ -29,12 +28,12 @@ LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 
 
 def write_iris(path: Path, triples: int) -> None:
-    """Facts between entities, nothing else."""
+    """Write facts between entities only."""
     _write(path, triples, literals="none")
 
 
 def write_mixed(path: Path, triples: int) -> None:
-    """As dumps are: a third of the statements are labels and numbers."""
+    """Write a file in which a third of the statements are labels and numbers, as in dumps."""
     _write(path, triples, literals="a third")
 
 
@@ -61,7 +60,7 @@ def _write(path: Path, triples: int, literals: str) -> None:
 
 
 def with_pyoxigraph() -> Callable[[str], int]:
-    """Nothing but parsing."""
+    """Parse only."""
     import pyoxigraph
 
     def read(path: str) -> int:
@@ -71,8 +70,8 @@ def with_pyoxigraph() -> Callable[[str], int]:
 
 
 def with_fivestar() -> Callable[[str], int]:
-    """A whole graph."""
-    import pyoxigraph  # noqa: F401  (both begin with it imported)
+    """Load the whole graph."""
+    import pyoxigraph  # noqa: F401  (imported in both cases)
 
     import fivestar.graph.reading
 
@@ -83,7 +82,7 @@ def with_fivestar() -> Callable[[str], int]:
 
 
 def with_conversion() -> Callable[[str], int]:
-    """From file to file, without a graph in memory."""
+    """Convert from file to file, without a graph in memory."""
     import pyoxigraph  # noqa: F401
 
     import fivestar.graph.conversion
@@ -96,7 +95,7 @@ def with_conversion() -> Callable[[str], int]:
     return convert
 
 
-CONTESTANTS = {
+IMPLEMENTATIONS = {
     "pyoxigraph, bare": with_pyoxigraph,
     "read_graph": with_fivestar,
     "convert to Parquet": with_conversion,
@@ -105,8 +104,8 @@ FILES = {"IRIs only": write_iris, "a third literals": write_mixed}
 
 
 def measure(name: str, path: str) -> None:
-    """In a process of its own: read once, print seconds and peak memory."""
-    read = CONTESTANTS[name]()
+    """Load once in this process, and print seconds and peak memory."""
+    read = IMPLEMENTATIONS[name]()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     start, begun = time.perf_counter(), time.process_time()
     read(path)
@@ -116,16 +115,16 @@ def measure(name: str, path: str) -> None:
 
 
 def compare(triples: int, rounds: int) -> None:
-    """All contestants in turns on each file, and their medians as a table."""
+    """Measure all implementations in turns on each file and print a table of medians."""
     titles = ("file", "by", "seconds", "× bare", "CPU seconds", "× bare", "MB before", "peak MB")
     print(f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
     for kind, write in FILES.items():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "graph.nt"
             write(path, triples)
-            results: dict[str, list[dict[str, float]]] = {name: [] for name in CONTESTANTS}
+            results: dict[str, list[dict[str, float]]] = {name: [] for name in IMPLEMENTATIONS}
             for _ in range(rounds):
-                for name in CONTESTANTS:
+                for name in IMPLEMENTATIONS:
                     command = [sys.executable, __file__, "--measure", name, str(path)]
                     done = subprocess.run(command, check=True, capture_output=True, text=True)
                     results[name].append(json.loads(done.stdout))

@@ -1,9 +1,9 @@
-"""How a server stands load: requests a second, latency, errors, memory, and rude clients.
+"""Load-test the server: requests per second, latency, errors, memory, and misbehaving clients.
 
-A server is started for each number of workers, and so many connections ask it questions of test,
-each as soon as it has its last answer. The limit is the bare matrix product of as many queries as
-there are connections, on all cores, the best of sixteen half seconds before and after the load:
-nothing is ranked, named or sent there. Clients run on the same cores as the server.
+A server is started for each number of workers, and a number of connections send test queries, each
+as soon as it has received its last answer. The limit is the bare matrix product of as many queries
+as there are connections, on all cores, the best of sixteen half seconds before and after the load,
+without ranking, names or network. Clients run on the same cores as the server.
 
     python benchmarks/serve.py RUN --workers 1,2,4 --connections 32 --seconds 120 [--rude 10000]
 """
@@ -50,14 +50,14 @@ print(best)
 
 
 def limit(run: Path, rows: int) -> float:
-    """Questions a second of the bare product."""
+    """Return the queries per second of the bare product."""
     words = [sys.executable, "-c", LIMIT, str(run), str(rows)]
     return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
 
 @contextmanager
 def serving(run: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str, float]]:
-    """A server, its address, and how long it took until it was ready."""
+    """Start a server and return it with its address and startup time."""
     code = "from fivestar.cli.main import main; main()"
     words = ["serve", str(run), "--port", "0", "--workers", str(workers)]
     began = time.perf_counter()
@@ -81,7 +81,7 @@ def serving(run: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], st
 
 
 def bodies(run: Path, count: int) -> list[bytes]:
-    """Requests for tails and heads of facts of test."""
+    """Return requests for the tails and heads of test triples."""
     import fivestar
 
     graph = fivestar.load(run).graph
@@ -102,7 +102,7 @@ def bodies(run: Path, count: int) -> list[bytes]:
 async def connection(
     address: str, requests: list[bytes], dice: random.Random, until: float, times: list[float]
 ) -> int:
-    """Ask until the time is over; the number of errors."""
+    """Send requests until the time is over and return the number of errors."""
     host, port = address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     errors = 0
@@ -121,7 +121,7 @@ async def connection(
 async def load(
     address: str, requests: list[bytes], connections: int, seconds: float
 ) -> tuple[list[float], int]:
-    """Latencies and errors of all connections."""
+    """Return latencies and errors of all connections."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     work = [
@@ -132,7 +132,7 @@ async def load(
 
 
 async def rude(address: str, requests: list[bytes], count: int, connections: int) -> dict[str, int]:
-    """Send requests, some in part only, and hang up at any time; what was answered."""
+    """Send requests, some incomplete, disconnect at any time, and return what was answered."""
     host, port = address.removeprefix("http://").split(":")
     dice = random.Random(0)
     seen: dict[str, int] = {}
@@ -159,7 +159,7 @@ async def rude(address: str, requests: list[bytes], count: int, connections: int
 
 
 def memory(process: subprocess.Popen[str]) -> tuple[float, float]:
-    """Megabytes of all its processes: each shared page once, and as if nothing were shared."""
+    """Return the megabytes of all processes, with shared pages counted once and per process."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     sums = {"Pss": 0, "Rss": 0}
     for pid in (process.pid, *children):
@@ -170,7 +170,7 @@ def memory(process: subprocess.Popen[str]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--workers", default="1,2,4", help="with commas")

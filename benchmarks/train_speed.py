@@ -1,11 +1,11 @@
-"""How fast a training step is, beside the bare matrix products and beside others.
+"""Measure the speed of a training step, compared with the bare matrix products and others.
 
-The contestants take turns within one process; medians over windows of steps are compared.
+The implementations alternate within one process; numbers are medians over windows of steps.
 `limit` is the three matrix products of a step (scores, gradient of the queries, gradient of the
 table) and nothing else, each as one call. `authors` is the training step of the released 5★E code,
-re-implemented from its description: 8d reals an entity, one row of scores a triple, autograd,
-torch's Adagrad. `pykeen` is PyKEEN's ComplEx with LCWA training and cross-entropy. The machine's
-best speed is that of a product of two large square matrices, taken in the same windows.
+reimplemented from its description: 8d reals per entity, one row of scores per triple, autograd,
+torch's Adagrad. `pykeen` is PyKEEN's ComplEx with LCWA training and cross-entropy. The peak
+speed is that of a product of two large square matrices, measured in the same windows.
 
     FIVESTAR_DATA=... python benchmarks/train_speed.py wn18rr:100 fb15k-237:100 wn18rr:500
 """
@@ -30,12 +30,12 @@ from fivestar.training.queries import GroupedQueries
 from fivestar.training.step import CandidateStep, Loss
 
 CPU = torch.device("cpu")
-# One call does one step and says how many triples it was.
+# A call makes one step and returns its number of triples.
 Contestant = Callable[[], int]
 
 
 def ours(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Contestant:
-    """The step of `fivestar train` with its defaults."""
+    """Return the step of `fivestar train` with its defaults."""
     relations = len(graph.relations)
     model = make_model("fivestar", len(graph.entities), 2 * relations, dim)
     generator = torch.Generator().manual_seed(0)
@@ -58,7 +58,7 @@ def ours(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Contestant:
 
 
 def limit(entities: int, dim: int, rows: int, triples_a_step: float) -> Contestant:
-    """The three products of the same shape."""
+    """Return the three products of the same shape."""
     table, query = torch.randn(entities, 2 * dim), torch.randn(rows, 2 * dim)
     scores, gradient = torch.empty(rows, entities), torch.empty(entities, 2 * dim)
 
@@ -72,7 +72,7 @@ def limit(entities: int, dim: int, rows: int, triples_a_step: float) -> Contesta
 
 
 class AuthorsModel(nn.Module):
-    """8d reals an entity of which 2d are used; the phase of the denominator acts; bilinear."""
+    """The released model: 8d reals per entity, of which 2d are used; `phase`, bilinear."""
 
     def __init__(self, entities: int, relations: int, dim: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class AuthorsModel(nn.Module):
             table.weight.data *= 1e-3
 
     def forward(self, heads: Tensor, relations: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Scores of all tails, and what is regularised."""
+        """Return the scores of all tails, and the regularized factors."""
         d = self.dim
         head, relation = self.entity(heads), self.relation(relations)
         hr, hi = head[:, :d], head[:, d : 2 * d]
@@ -157,7 +157,7 @@ def pykeen_complex(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Conte
 
 
 def compare(name: str, dim: int, rows: int, windows: int, seconds: float) -> None:
-    """All contestants in turns, and their medians as rows of a table."""
+    """Measure all implementations in turns and print their medians as rows of a table."""
     graph = fivestar.read_graph(name)
     relations = 2 * len(graph.relations)
     triples = with_reciprocals(graph.train, len(graph.relations))
@@ -191,7 +191,7 @@ def compare(name: str, dim: int, rows: int, windows: int, seconds: float) -> Non
     flops_a_triple = 6 * rows * entities * 2 * dim / mean
     share = statistics.median(a * flops_a_triple / b for a, b in zip(mine, best, strict=True))
     print(
-        f"| {name} d={dim} | the machine's best product speed "
+        f"| {name} d={dim} | peak matrix-product speed "
         f"| {statistics.median(best) / flops_a_triple:,.0f} | {share:.2f} |",
         flush=True,
     )

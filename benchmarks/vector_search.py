@@ -1,9 +1,9 @@
-"""How well and how fast an index of the exported vectors finds the ten best answers.
+"""Measure recall and latency of faiss indexes of the exported vectors, for the ten best answers.
 
-Nothing is trained: the vectors are those of a run, the queries its test triples (both sides where
-there are reciprocals), one at a time and on one thread. Recall is against the model's own ten best.
-`model` is `score_tails` and top-k; `flat` compares with all vectors; `ivf` looks at the `nprobe`
-nearest of about √N cells. All take turns, query by query; medians are shown. Needs the extra faiss.
+Nothing is trained: the vectors are those of a run, the queries its test triples (both sides if
+there are reciprocals), one at a time and on one thread. Recall is of the model's own top ten.
+`model` is `score_tails` and top-k; `flat` compares with all vectors; `ivf` searches the `nprobe`
+nearest of about √N cells. All alternate, query by query; numbers are medians. Needs extra faiss.
 
     python benchmarks/vector_search.py my_run --nprobe 1,4,16
 """
@@ -27,38 +27,38 @@ Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
 Search = Callable[[int], Ids]
 
 
-def questions(run: fivestar.TrainedModel, count: int) -> tuple[Ids, Ids]:
-    """Heads and relations of distinct questions of test (or else train), drawn by a fixed seed."""
+def test_queries(run: fivestar.TrainedModel, count: int) -> tuple[Ids, Ids]:
+    """Return heads and relations of a fixed sample of distinct test queries (or else train)."""
     triples = run.graph.test if len(run.graph.test) else run.graph.train
-    asked = [np.stack([triples.heads, triples.relations], axis=1)]
+    queries = [np.stack([triples.heads, triples.relations], axis=1)]
     if len(run.model.relations) > len(run.graph.relations):
         reciprocal = triples.relations + len(run.graph.relations)
-        asked.append(np.stack([triples.tails, reciprocal], axis=1))
-    distinct = np.unique(np.concatenate(asked), axis=0).astype(np.int64)
-    chosen = np.random.default_rng(0).permutation(distinct)[:count]
-    return chosen[:, 0], chosen[:, 1]
+        queries.append(np.stack([triples.tails, reciprocal], axis=1))
+    distinct = np.unique(np.concatenate(queries), axis=0).astype(np.int64)
+    sample = np.random.default_rng(0).permutation(distinct)[:count]
+    return sample[:, 0], sample[:, 1]
 
 
 def flat_index(vectors: Vectors) -> faiss.Index:
-    """An exact index."""
+    """Return an exact index."""
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
     return index
 
 
 def cell_index(vectors: Vectors) -> faiss.Index:
-    """About √N cells around centres."""
+    """Return an IVF index with about √N cells."""
     cells = max(1, round(len(vectors) ** 0.5))
     quantizer = faiss.IndexFlatIP(vectors.shape[1])
     index = faiss.IndexIVFFlat(quantizer, vectors.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
-    index.cp.min_points_per_centroid = 1  # small graphs are no mistake
+    index.cp.min_points_per_centroid = 1  # do not warn about small graphs
     index.train(vectors)
     index.add(vectors)
     return index
 
 
 def build_times(vectors: Vectors, rounds: int) -> dict[str, float]:
-    """The median milliseconds of building each index, in turns."""
+    """Return the median milliseconds of building each index."""
     kinds = {"flat": flat_index, "ivf": cell_index}
     times: dict[str, list[float]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
@@ -72,33 +72,33 @@ def build_times(vectors: Vectors, rounds: int) -> dict[str, float]:
 def searches(
     run: fivestar.TrainedModel, heads: Ids, relations: Ids, nprobes: list[int]
 ) -> dict[str, Search]:
-    """Each way of answering question i, making the query included."""
+    """Return each search for query i, which includes computing the query vector."""
     vectors = fivestar.candidate_vectors(run)
     flat, cells = flat_index(vectors), cell_index(vectors)
 
-    def asked(i: int) -> Vectors:
+    def query_vector(i: int) -> Vectors:
         return fivestar.query_vectors(run, heads[i : i + 1], relations[i : i + 1])
 
     @torch.no_grad()
     def by_model(i: int) -> Ids:
-        question = torch.tensor(heads[i : i + 1]), torch.tensor(relations[i : i + 1])
-        return run.model.score_tails(*question).topk(TOP).indices[0].numpy()
+        query = torch.tensor(heads[i : i + 1]), torch.tensor(relations[i : i + 1])
+        return run.model.score_tails(*query).topk(TOP).indices[0].numpy()
 
     def by_cells(nprobe: int) -> Search:
         parameters = faiss.SearchParametersIVF(nprobe=nprobe)
-        return lambda i: cells.search(asked(i), TOP, params=parameters)[1][0]
+        return lambda i: cells.search(query_vector(i), TOP, params=parameters)[1][0]
 
     return {
         "model": by_model,
-        "query vector alone": lambda i: asked(i)[0, :0].astype(np.int64),
-        "flat": lambda i: flat.search(asked(i), TOP)[1][0],
+        "query vector alone": lambda i: query_vector(i)[0, :0].astype(np.int64),
+        "flat": lambda i: flat.search(query_vector(i), TOP)[1][0],
         **{f"ivf nprobe={n}": by_cells(n) for n in nprobes if n <= cells.nlist},
     }
 
 
 def compare(run: fivestar.TrainedModel, count: int, nprobes: list[int], rounds: int) -> None:
-    """Ask all ways in turns and print a table."""
-    heads, relations = questions(run, count)
+    """Run all searches in turns and print a table."""
+    heads, relations = test_queries(run, count)
     ways = searches(run, heads, relations, nprobes)
     built = build_times(fivestar.candidate_vectors(run), rounds)
     times: dict[str, list[float]] = {way: [] for way in ways}
@@ -106,13 +106,13 @@ def compare(run: fivestar.TrainedModel, count: int, nprobes: list[int], rounds: 
     for i in range(len(heads)):
         best = set(ways["model"](i).tolist())
         for way, search in ways.items():
-            search(i)  # each finds the caches as it left them itself
+            search(i)  # warm the caches
             start = time.perf_counter()
             ids = search(i)
             times[way].append(1e6 * (time.perf_counter() - start))
             found[way].append(len(best & set(ids.tolist())) / len(best))
     print(
-        f"{len(run.graph.entities):,} entities, {len(heads):,} questions, {run.settings.model.name}"
+        f"{len(run.graph.entities):,} entities, {len(heads):,} queries, {run.settings.model.name}"
     )
     print(f"| search | recall@{TOP} | µs a query (median) | build ms (median) |")
     print("|---|---|---|---|")

@@ -1,7 +1,7 @@
-"""How much memory training really takes, beside the bound that it was given.
+"""Measure the memory that training takes, compared with its limit.
 
-The working set is the peak resident memory less what the process had after importing torch and
-reading the graph. Training includes a validation and the writing and reading of a checkpoint.
+The working set is the peak resident memory minus that after importing torch and loading the graph.
+Training includes a validation, and saving and loading a checkpoint.
 
     FIVESTAR_DATA=... python benchmarks/working_set.py fb15k-237 --dim 500 --memory 1GiB
 """
@@ -13,15 +13,15 @@ import tempfile
 import time
 from pathlib import Path
 
-import torch  # noqa: F401  (what it takes is no part of the working set)
-from peak_memory import forget_peak, peak, resident
+import torch  # noqa: F401  (not part of the working set)
+from peak_memory import peak, reset_peak, resident
 
 import fivestar
 from fivestar.runs.units import format_bytes, parse_bytes
 
 
 def main() -> None:
-    """Train, stop, resume, and compare the peak with the bound."""
+    """Train, stop, resume, and compare the peak with the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graph", nargs="?", default="fb15k-237")
     parser.add_argument("--dim", type=int, default=500)
@@ -30,8 +30,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     arguments = parser.parse_args()
     graph = fivestar.read_graph(arguments.graph)
-    graph.facts  # noqa: B018  (part of having read the graph)
-    forget_peak()
+    graph.facts  # noqa: B018  (part of loading the graph)
+    reset_peak()
     before = resident()
     settings = {
         "model": {"dim": arguments.dim},

@@ -1,8 +1,8 @@
 """The paper's tables of geometry: transformations of each model, and classes of Möbius maps.
 
 Both are measured or checked on the code itself. A random relation of a model is a map T of the
-head. It translates if T(0) ≠ 0. With J its Jacobian, it inverts (and reflects: both come together)
-if J is not the same everywhere; it scales if J changes lengths, and rotates if the rotational part
+head. It translates if T(0) ≠ 0. With J its Jacobian, it inverts (and reflects: both occur only
+jointly) if J is not constant; it scales if J changes lengths, and rotates if the rotational part
 of J rotates some plane.
 """
 

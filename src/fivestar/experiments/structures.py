@@ -11,7 +11,7 @@ held out: What is left are two equal paths. Exchanging h ↔ t and r₁ ↔ r₃
 facts and their reciprocals onto themselves. So over seeds, the ranks of (t₁₀, r₃, t₁) and of
 (h₁₀, r₁, h₁) have the same distribution, for every model.
 
-trained: The loop is closed, and the question is what happens to the path. A bijective model that
+trained: The loop is closed; it is measured what happens to the path. A bijective model that
 fits all facts exactly closes it too: M₁ = M₂⁻¹M₃M₂.
 """
 

@@ -1,7 +1,7 @@
 """The paper's tables of results: published rows, our rows from the ledger, and their formats.
 
-Our cell holds the settings with the best validation MRR, whatever the test says; without a run it
-says so. The published rows are data, in `paper_tables/NAME.toml`.
+Our cell holds the settings with the best validation MRR, independent of test; without a run it says
+so. The published rows are data, in `paper_tables/NAME.toml`.
 """
 
 from __future__ import annotations

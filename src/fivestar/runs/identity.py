@@ -32,8 +32,7 @@ NOT_LEARNED = frozenset(
 def learned_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     """Return the settings that determine what is learned, without those of the frozen baseline.
 
-    The baseline never changes, so equal settings have equal hashes whatever the current defaults
-    are.
+    The baseline never changes, so equal settings have equal hashes when the defaults change.
     """
     frozen = baseline()
     sections: dict[str, BaseModel] = {"model": settings.model, "training": settings.training}
