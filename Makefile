@@ -22,6 +22,7 @@ check: $(VENV)/.installed-dev  ## lint, format, types, layers and language
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_language.py
 
 bench: $(VENV)/.installed-dev  ## run the benchmarks
 	$(BIN)/python benchmarks/ingest.py

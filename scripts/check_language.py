@@ -36,7 +36,7 @@ WORDS = {
     r"embedded graph|published graphs?": "bundled demo graph, dataset",
     r"never seen": "new entity",
     r"told|untold": "include, omit, report",
-    r"so many|whoever|whatever": "number of",
+    r"so many|whoever": "number of",
     r"mend|mended|taken for|found out|asked for": "fix, treated as, detected, requested",
     r"stands? (?:for|in|beside|behind|there|here)": "represents, is",
     r"left out|leaves? out|leave it out": "omit, skip, filtered",

@@ -143,7 +143,7 @@ class Model(nn.Module, ABC):
 
     @property
     def is_stochastic(self) -> bool:
-        """Whether the forward pass draws random numbers in training."""
+        """Return whether the forward pass is random in training."""
         return any(isinstance(m, nn.Dropout | nn.Dropout2d) and m.p > 0 for m in self.modules())
 
     def query(self, heads: Tensor, relations: Tensor) -> Tensor:

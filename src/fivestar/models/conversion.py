@@ -80,7 +80,7 @@ def to_fivestar(
     Args:
         model: A DistMult, ComplEx, pRotatE (norm l2), RotatE or TransE.
         score: The score of the 5★E; by default the one that the model needs.
-        denominator: All denominators agree on affine maps; they differ once training goes on.
+        denominator: All denominators agree on affine maps; they differ under further training.
 
     Raises:
         ConversionImpossible: A 5★E does not contain this model, or not with this score.
