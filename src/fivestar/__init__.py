@@ -1,7 +1,8 @@
 """fivestar: knowledge graph embeddings with projective transformations (5★E).
 
-The names below are the whole public library; they are loaded when first used, so that importing
-fivestar (and `fivestar --help`) costs nothing.
+`train`, `load` and `from_pykeen` return a `TrainedModel`, which predicts, evaluates, explains,
+completes and exports. Names are imported when first used, so that `import fivestar` is fast. Errors
+are in `fivestar.errors`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fivestar.prediction.trained_model import TrainedModel, from_pykeen, load
     from fivestar.prediction.vectors import candidate_vectors, query_vectors
     from fivestar.runs.settings import Settings, make_settings
+    from fivestar.server.serve import serve
     from fivestar.training.regularizers import Regularizer, register_regularizer
 
 _HOME = {
@@ -63,6 +65,7 @@ _HOME = {
     "query_vectors": "fivestar.prediction.vectors",
     "Settings": "fivestar.runs.settings",
     "make_settings": "fivestar.runs.settings",
+    "serve": "fivestar.server.serve",
 }
 
 __all__ = [
@@ -94,6 +97,7 @@ __all__ = [
     "resume",
     "save_graph",
     "search",
+    "serve",
     "split_graph",
     "train",
     "write_graph",

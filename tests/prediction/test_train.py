@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import subprocess
 import sys
@@ -118,3 +119,10 @@ def test_python_m_fivestar():
     command = [sys.executable, "-m", "fivestar", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == f"fivestar {fivestar.__version__}\n"
+
+
+def test_settings_are_in_the_signature():
+    for function in (fivestar.train, fivestar.search):
+        names = list(inspect.signature(function).parameters)
+        assert {"model", "dim", "epochs", "lr", "batch_size"} <= set(names)
+        assert len(names) == len(set(names))

@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.terminal import counting_progress
 from fivestar.cli.terminal import out as screen
 
@@ -52,9 +53,8 @@ def cluster(
     Over entities with exactly one of the types; embeddings are scaled to unit total variance.
     """
     from fivestar.analysis.clustering import clustering_metrics, typed_entities  # noqa: PLC0415  (slow)
-    from fivestar.runs.run import load_run  # noqa: PLC0415
 
-    loaded = {place.name: load_run(place) for place in runs}
+    loaded: dict[str, Run] = {place.name: fivestar.load(place) for place in runs}
     # Each run by its own graph: ids may differ, names do not.
     typed = {name: typed_entities(run.graph, types or ()) for name, run in loaded.items()}
     found = {

@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.terminal import out, warn
 
 if TYPE_CHECKING:
@@ -44,9 +45,8 @@ def geometry(
     Compared with the same model before training.
     """
     from fivestar.analysis import relations  # noqa: PLC0415  (slow to import)
-    from fivestar.runs.run import load_run  # noqa: PLC0415
 
-    loaded = load_run(run)
+    loaded = fivestar.load(run)
     numbers = None if relation is None else [loaded.graph.relations.id_of(relation)]
     found = relations.relation_geometry(loaded, tolerance, numbers)
     before = relations.relation_geometry(relations.untrained_run(loaded), tolerance, numbers)

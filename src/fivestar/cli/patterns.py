@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.terminal import out
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ def patterns(
     Compared with the patterns in the graph.
     """
     from fivestar.analysis.patterns import learned_patterns  # noqa: PLC0415  (slow to import)
-    from fivestar.runs.run import load_run  # noqa: PLC0415
 
-    found = learned_patterns(load_run(run))
+    found = learned_patterns(fivestar.load(run))
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
         return

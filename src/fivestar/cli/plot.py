@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import fivestar
 from fivestar.cli.shapes import Roughest, Widest
 from fivestar.cli.terminal import out as screen
 
@@ -70,14 +71,13 @@ def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, o
 
     def kept() -> dict[int, Run]:
         from fivestar.errors import SettingsError  # noqa: PLC0415
-        from fivestar.runs.run import load_run  # noqa: PLC0415  (slow to import)
 
-        numbers = load_run(run).settings.training.snapshot_epochs
+        numbers = fivestar.load(run).settings.training.snapshot_epochs
         if not numbers:
             raise SettingsError(
                 f"{run} has no snapshots; train with --snapshot-epochs, as in 0,5,10"
             )
-        return {epoch: load_run(run, epoch) for epoch in numbers}
+        return {epoch: fivestar.load(run, epoch) for epoch in numbers}
 
     _draw(out, "maps", "epochs", kept, relation, dimension)
 
@@ -107,9 +107,8 @@ def shapes(
 
     def examples() -> list[tuple[str, Run, Any]]:
         from fivestar.analysis.shapes import ShapeCriterion, clearest_examples  # noqa: PLC0415  (slow)
-        from fivestar.runs.run import load_run  # noqa: PLC0415
 
-        named = ((place.name, load_run(place)) for place in runs)
+        named = ((place.name, fivestar.load(place)) for place in runs)
         return clearest_examples(named, ShapeCriterion(widest, roughest))
 
     _draw(out, "points", "shapes", examples)
@@ -117,9 +116,7 @@ def shapes(
 
 def _load(folder: Path) -> Callable[[], Run]:
     def load() -> Run:
-        from fivestar.runs.run import load_run  # noqa: PLC0415  (slow to import)
-
-        return load_run(folder)
+        return fivestar.load(folder)
 
     return load
 

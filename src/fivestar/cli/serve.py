@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import fivestar
 from fivestar.cli.terminal import out, warn
 
 EXAMPLE = "Example: fivestar serve my_run --port 8005"
@@ -55,19 +56,9 @@ def serve(  # noqa: PLR0913
     for module in ("fastapi", "uvicorn"):
         require(module, "serve", "fivestar serve")
     from fivestar.server.routes.page import MISSING, is_built  # noqa: PLC0415  (slow to import)
-    from fivestar.server.serve import run_server  # noqa: PLC0415
-    from fivestar.server.settings import Limits, ServerSettings  # noqa: PLC0415
+    from fivestar.server.settings import LOOPBACK, Limits  # noqa: PLC0415
 
-    settings = ServerSettings(
-        runs=runs,
-        host=host,
-        workers=workers,
-        token_file=token_file,
-        cors_origins=cors_origin or [],
-        allowed_hosts=allowed_host or [],
-        limits=Limits(top=max_top, batch=max_batch, body_bytes=max_body, seconds=time_limit),
-    )
-    if not settings.is_local and token_file is None:
+    if host not in LOOPBACK and token_file is None:
         warn(f"anyone who can reach {host} can send queries; use --token-file to require a token")
     if not is_built():
         warn(MISSING)
@@ -75,4 +66,15 @@ def serve(  # noqa: PLR0913
     def say(address: str) -> None:
         out.print(f"Serving at {address}  (API: {address}/docs, Ctrl-C to stop)", markup=False)
 
-    run_server(settings, port, log_requests=log_requests, on_start=say)
+    fivestar.serve(
+        runs,
+        host=host,
+        port=port,
+        workers=workers,
+        token_file=token_file,
+        cors_origins=cors_origin or (),
+        allowed_hosts=allowed_host or (),
+        limits=Limits(top=max_top, batch=max_batch, body_bytes=max_body, seconds=time_limit),
+        log_requests=log_requests,
+        on_start=say,
+    )

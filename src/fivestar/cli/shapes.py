@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from rich.text import Text
 
+import fivestar
 from fivestar.cli.terminal import out
 
 EXAMPLE = "Example: fivestar shapes my_run"
@@ -33,9 +34,8 @@ def shapes(
     With a permutation baseline: the same points with one coordinate shuffled.
     """
     from fivestar.analysis.shapes import ShapeCriterion, count_shapes  # noqa: PLC0415  (slow)
-    from fivestar.runs.run import load_run  # noqa: PLC0415
 
-    found = count_shapes(load_run(run), ShapeCriterion(widest, roughest))
+    found = count_shapes(fivestar.load(run), ShapeCriterion(widest, roughest))
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import os
 import tempfile
 import warnings
@@ -297,3 +298,25 @@ def _train_within(
         values = values.model_dump(exclude_unset=True)
     watcher = time_budget.Quiet(on_epoch, on_step)
     return TrainedModel.of(time_budget.train_within(graph, values, budget, out, watcher, *choices))
+
+
+def _show_settings(function: Any) -> None:
+    """List the settings in the signature, for help() and completion in notebooks."""
+    shown = inspect.signature(function)
+    own = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    names = {p.name for p in own}
+    settings = {"model": "str", "dim": "int"} | {
+        name: inspect.formatannotation(field.annotation)
+        for name, field in TrainingSettings.model_fields.items()
+    }
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+        for name, kind in settings.items()
+        if name not in names
+    ]
+    rest = [p for p in shown.parameters.values() if p.kind is p.VAR_KEYWORD]
+    function.__signature__ = shown.replace(parameters=[*own, *more, *rest])
+
+
+_show_settings(train)
+_show_settings(search)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,9 @@ from fivestar.errors import SettingsError
 from fivestar.prediction.trained_model import load
 from fivestar.server.app import ENVIRONMENT, make_app
 from fivestar.server.middleware import read_token
-from fivestar.server.settings import ServerSettings
+from fivestar.server.settings import Limits, ServerSettings
+
+PathLike = str | os.PathLike[str]
 
 # Seconds that running requests have on shutdown.
 _SHUTDOWN_TIMEOUT = 10
@@ -24,20 +26,54 @@ _MAX_CONNECTIONS = 2048
 _CORES = torch.get_num_threads()
 
 
-def run_server(
-    settings: ServerSettings, port: int, *, log_requests: bool, on_start: Callable[[str], None]
+def serve(  # noqa: PLR0913
+    runs: PathLike | Sequence[PathLike],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8005,
+    workers: int = 1,
+    token_file: PathLike | None = None,
+    cors_origins: Sequence[str] = (),
+    allowed_hosts: Sequence[str] = (),
+    limits: Limits | None = None,
+    log_requests: bool = False,
+    on_start: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until interrupted.
+    """Serve trained models over HTTP until interrupted.
 
     Args:
-        settings: what to serve, and how.
+        runs: the folder of a trained model, or several.
+        host: address to listen on; by default only this machine can connect.
         port: port to listen on; 0 for any free one.
+        workers: number of processes, which share the parameters of the models.
+        token_file: file with the bearer token that requests must send.
+        cors_origins: web origins that may read responses.
+        allowed_hosts: accepted Host headers; by default any, or only local ones on localhost.
+        limits: limits per request.
         log_requests: whether to log each request.
         on_start: called with the address before the server starts.
 
     Raises:
         SettingsError: if the token cannot be read or the port is in use.
+        DamagedRun: if a folder does not match its manifest.
     """
+    folders = [runs] if isinstance(runs, str | os.PathLike) else runs
+    settings = ServerSettings(
+        runs=[Path(folder) for folder in folders],
+        host=host,
+        workers=workers,
+        token_file=None if token_file is None else Path(token_file),
+        cors_origins=list(cors_origins),
+        allowed_hosts=list(allowed_hosts),
+        limits=limits or Limits(),
+    )
+    run_server(settings, port, log_requests=log_requests, on_start=on_start or (lambda _: None))
+
+
+def run_server(
+    settings: ServerSettings, port: int, *, log_requests: bool, on_start: Callable[[str], None]
+) -> None:
+    """Run uvicorn with these settings; see `serve`."""
     if settings.token_file is not None:
         read_token(settings.token_file)
     port = _free_port(settings.host, port)
