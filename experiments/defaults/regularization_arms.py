@@ -26,7 +26,8 @@ from sweep import self_answer_rate
 from torch import Tensor, nn
 
 import fivestar
-from fivestar.experiments.ledger import learned_settings, provenance
+from fivestar.experiments.ledger import provenance
+from fivestar.runs.identity import learned_settings
 from fivestar.training.loop import Trainer
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.step import CandidateStep, Step
@@ -35,7 +36,7 @@ RESULTS = Path(__file__).parents[2] / "results" / "regularization.jsonl"
 PLAN = "off-diagonal-lr 0.1"  # what distinguishes these lines from the earlier ones
 _TIMED_STEPS = 30
 _FACTORS = ("batch_size", "lr", "reg_weight")
-_NOISE = 1.15  # costs below this factor of the base cannot be told from it
+_NOISE = 1.15  # costs below this factor of the base cannot be distinguished from it
 
 
 @dataclasses.dataclass(frozen=True)

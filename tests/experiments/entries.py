@@ -1,4 +1,4 @@
-"""Made-up lines of a ledger."""
+"""Artificial ledger lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fivestar.runs.identity import learned_settings, settings_hash
 from fivestar.runs.settings import make_settings
 
 
-def figures(mrr):
+def metrics(mrr):
     return {"mrr": mrr, "hits@1": mrr / 2, "hits@3": mrr, "hits@10": min(1, mrr * 1.5)}
 
 
@@ -16,7 +16,7 @@ def entry(data="wn18rr", model="fivestar", dim=100, seed=0, reg=0.1, valid=0.4, 
         {"defaults": 1, "model": {"name": model, "dim": dim}, "training": {"reg_weight": reg}}
     )
     line = {
-        "experiment": "made up",
+        "experiment": "artificial",
         "model": model,
         "data": data,
         "dim": dim,
@@ -29,8 +29,8 @@ def entry(data="wn18rr", model="fivestar", dim=100, seed=0, reg=0.1, valid=0.4, 
         "machine": "a machine",
         "commit": "abc",
         "date": "2026-01-01",
-        "valid": figures(valid),
-        "test": figures(test),
+        "valid": metrics(valid),
+        "test": metrics(test),
         **more,
     }
     return Entry.model_validate(line)

@@ -48,7 +48,7 @@ def test_every_old_ledger_line_resolves_to_the_same_settings_and_hash():
     assert len(entries) >= len(FROZEN["ledger"])
 
 
-def test_every_setting_that_was_tried_resolves_to_the_same():
+def test_every_tried_setting_resolves_to_the_same():
     lines = (ROOT / "results/tried.jsonl").read_text().splitlines()
     for line, frozen in zip(map(json.loads, lines), FROZEN["tried"], strict=False):
         model, training = line["settings_values"]["model"], line["settings_values"]["training"]
@@ -57,7 +57,7 @@ def test_every_setting_that_was_tried_resolves_to_the_same():
         assert as_then(make_settings({**sections, "training": full})) == frozen
 
 
-def test_saved_runs_and_lines_of_before_learned_all_entries_at_one_rate():
+def test_older_runs_and_lines_train_all_entries_at_one_rate():
     assert make_settings({}).model.off_diagonal_lr == 0.1
     assert make_settings({"model": {"denominator": "phase"}}).model.off_diagonal_lr == 1
     assert make_settings({"defaults": 1}).model.off_diagonal_lr == 1
@@ -81,7 +81,7 @@ def test_old_recipes_keep_their_hash(name):
     assert settings_hash(recipe(graph, model, {})) == FROZEN["recipes"][name]
 
 
-def test_the_baseline_names_every_setting():
+def test_the_baseline_has_every_setting():
     """A new setting enters the baseline with the value that means "as before"."""
     absent = {"memory", "adversarial_temperature"}  # None, which TOML cannot write
     assert set(baseline()["training"]) == set(TrainingSettings.model_fields) - absent

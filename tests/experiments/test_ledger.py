@@ -1,4 +1,4 @@
-"""The ledger: nothing lost, nothing twice, and one look at test."""
+"""The ledger: no line is lost or repeated, and test is evaluated once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_committed_line_is_read_and_written_as_it_is():
     ]
 
 
-def test_what_is_appended_is_read_back(tmp_path):
+def test_appended_lines_are_read_back(tmp_path):
     path = tmp_path / "new" / "ledger.jsonl"
     assert read_ledger(path) == []
     lines = [entry(seed=seed, note="5★E") for seed in range(3)]
@@ -69,7 +69,15 @@ def test_a_bad_line_is_named(tmp_path, change, message):
         read_ledger(path)
 
 
-def test_a_line_that_was_cut_off_while_written_does_not_count(tmp_path):
+def test_a_line_is_validated_once_per_process(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.jsonl"
+    path.write_text(entry(note="validated once").as_line())
+    first = read_ledger(path)
+    monkeypatch.setattr(Entry, "model_validate", None)
+    assert read_ledger(path) == first
+
+
+def test_a_truncated_last_line_is_ignored(tmp_path):
     path = tmp_path / "ledger.jsonl"
     path.write_text(entry().as_line() + entry(seed=1).as_line()[:50])
     assert read_ledger(path) == [entry()]
@@ -77,7 +85,7 @@ def test_a_line_that_was_cut_off_while_written_does_not_count(tmp_path):
     assert read_ledger(path) == [entry(), entry(seed=1)]
 
 
-def test_a_last_line_without_an_end_counts(tmp_path):
+def test_a_last_line_without_a_line_break_counts(tmp_path):
     path = tmp_path / "ledger.jsonl"
     path.write_text(entry().as_line().rstrip())
     append(entry(seed=1), path)
@@ -103,7 +111,7 @@ for seed in range(20):
     assert len({e.key for e in read_ledger(path)}) == 40
 
 
-# Another value for every setting, and the objective that it means something for.
+# Another value for every setting, grouped by the objective or model that it applies to.
 OTHER = {
     "model": {
         "name": "complex",
@@ -152,9 +160,9 @@ OTHER = {
         "precision": "bf16",
         "max_minutes": 7.0,
     },
-    "of drawn candidates": {"num_candidates": 7},
-    "of drawn relations": {"num_relation_candidates": 7},
-    "of drawn tails": {
+    "of sampled candidates": {"num_candidates": 7},
+    "of sampled relations": {"num_relation_candidates": 7},
+    "of sampled negatives": {
         "num_negatives": 7,
         "negatives_from": "unknown",
         "corruption": "bernoulli",
@@ -167,30 +175,30 @@ BASE = {
     "training": {},
     "of distances": {"model": {"score": "distance"}},
     "of other models": {"model": {"name": "tucker"}},
-    "of drawn candidates": {"training": {"objective": "softmax"}},
-    "of drawn relations": {"training": {"relation_loss_weight": 0.7}},
-    "of drawn tails": {"training": {"objective": "negative-sampling"}},
+    "of sampled candidates": {"training": {"objective": "softmax"}},
+    "of sampled relations": {"training": {"relation_loss_weight": 0.7}},
+    "of sampled negatives": {"training": {"objective": "negative-sampling"}},
 }
 
 
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, values in OTHER.items() for name in values]
 )
-def test_the_hash_ignores_what_does_not_change_what_is_learned_and_nothing_else(kind, name):
-    section = "training" if kind == "training" or kind.startswith("of drawn") else "model"
+def test_the_hash_ignores_exactly_the_settings_that_do_not_change_what_is_learned(kind, name):
+    section = "training" if kind == "training" or kind.startswith("of sampled") else "model"
     base = {"defaults": 1, **BASE[kind]}
     changed = {**base, section: {**base.get(section, {}), name: OTHER[kind][name]}}
     same = settings_hash(make_settings(base)) == settings_hash(make_settings(changed))
     assert same == (name in NOT_LEARNED)
 
 
-def test_every_setting_is_in_the_test_of_the_hash():
+def test_the_hash_test_covers_every_setting():
     tested = {name for values in OTHER.values() for name in values}
     options = {name for model in MODELS.values() for name in options_of(model)}
     assert tested == {*ModelSettings.model_fields, *options, *TrainingSettings.model_fields}
 
 
-def test_the_hash_does_not_tell_a_default_from_the_same_value_given():
+def test_the_hash_of_a_default_is_that_of_the_same_value_given():
     assert settings_hash(make_settings({})) == settings_hash(
         make_settings({"model": {"pairing": "hermitian"}, "training": {"lr": 0.3}})
     )
@@ -201,10 +209,10 @@ def run():
     return train(people_graph(), QUICK)
 
 
-def test_test_is_ranked_once_for_settings_and_seed(run, tmp_path, monkeypatch):
-    looks = []
+def test_test_is_evaluated_once_per_settings_and_seed(run, tmp_path, monkeypatch):
+    evaluations = []
     evaluate = ledgers.evaluate
-    monkeypatch.setattr(ledgers, "evaluate", lambda *a: looks.append(a) or evaluate(*a))
+    monkeypatch.setattr(ledgers, "evaluate", lambda *a: evaluations.append(a) or evaluate(*a))
     path = tmp_path / "ledger.jsonl"
     first, is_new = record(run, path, "a test", {"note": "hello"})
     assert is_new
@@ -218,27 +226,27 @@ def test_test_is_ranked_once_for_settings_and_seed(run, tmp_path, monkeypatch):
     other_threads = other_threads.for_graph(run.graph)
     again = Run(run.graph, other_threads, run.model, run.metrics)
     assert record(again, path, "again") == (first, False)
-    assert len(looks) == 1
+    assert len(evaluations) == 1
     other_seed = make_settings({**QUICK, "training": {**QUICK["training"], "seed": 1}}).for_graph(
         run.graph
     )
     second, is_new = record(Run(run.graph, other_seed, run.model, run.metrics), path, "seed 1")
     assert is_new
-    assert len(looks) == 2
+    assert len(evaluations) == 2
     assert read_ledger(path) == [first, second]
 
 
-def test_the_ranks_that_are_kept_are_those_of_the_figures(run, tmp_path):
-    found, _ = record(run, tmp_path / "ledger.jsonl", "a test")
-    kept = load_ranks(found.ranks, tmp_path)
-    assert kept.reciprocal.shape == (len(run.graph.test), 2)
-    assert kept.reciprocal.mean() == pytest.approx(found.test.mrr, abs=1e-6)
-    (tmp_path / "ranks" / found.ranks).write_bytes(b"nothing")
+def test_the_saved_ranks_give_the_metrics(run, tmp_path):
+    recorded, _ = record(run, tmp_path / "ledger.jsonl", "a test")
+    saved = load_ranks(recorded.ranks, tmp_path)
+    assert saved.reciprocal.shape == (len(run.graph.test), 2)
+    assert saved.reciprocal.mean() == pytest.approx(recorded.test.mrr, abs=1e-6)
+    (tmp_path / "ranks" / recorded.ranks).write_bytes(b"nothing")
     with pytest.raises(DamagedLedger, match="restore it"):
-        load_ranks(found.ranks, tmp_path)
+        load_ranks(recorded.ranks, tmp_path)
 
 
-def test_two_processes_look_once(run, tmp_path):
+def test_two_processes_evaluate_once(run, tmp_path):
     run.save(tmp_path / "run")
     code = """
 import sys
@@ -253,11 +261,11 @@ print(record(load_run(sys.argv[1]), Path(sys.argv[2]), "both")[1])
     assert len(read_ledger(tmp_path / "ledger.jsonl")) == 1
 
 
-def test_a_run_that_began_with_another_one_is_refused(run, tmp_path):
+def test_a_warm_started_run_is_refused(run, tmp_path):
     metrics = {**run.metrics, "started_from": {}}
     with pytest.raises(SettingsError, match="trained from scratch"):
         record(Run(run.graph, run.settings, run.model, metrics), tmp_path / "l", "x")
 
 
-def test_an_entry_says_what_it_is_of():
+def test_the_key_of_an_entry_survives_a_round_trip():
     assert Entry.model_validate(json.loads(entry().as_line())).key == entry().key

@@ -1,4 +1,4 @@
-"""Filling a table: whatever stops it, it goes on, and ends with the same lines."""
+"""Filling a table: an interrupted run resumes and gives the same ledger lines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from tests.graphs import people_graph
 
 from fivestar.errors import Paused
+from fivestar.experiments import reproduction
 from fivestar.experiments.ledger import read_ledger
 from fivestar.experiments.reproduction import Job, make_jobs, reproduce
 from fivestar.experiments.tables import published_table
@@ -23,13 +24,13 @@ name = "fivestar"
 [training]
 epochs = 50
 evaluate-every = 5
-batch = 60
+batch-size = 60
 patience = 0
 """
 
 
 class Watcher:
-    """Counts, and stops a training after some steps."""
+    """Counts calls, and stops a training after some steps."""
 
     def __init__(self, stop_after=None):
         self.begun, self.ended_with, self.why = [], [], []
@@ -67,11 +68,11 @@ def reproduced(jobs, folder, watcher=None, minutes=0.0):
     return reproduce(jobs, *arguments, minutes)
 
 
-def figures(entry):
+def metrics(entry):
     return entry.model_dump(exclude={"date", "commit", "minutes"})
 
 
-def test_a_paused_run_goes_on_and_gives_what_it_would_have_given(tmp_path):
+def test_a_paused_run_resumes_to_the_same_result(tmp_path):
     whole = reproduced([job()], tmp_path / "whole").done
     watcher = Watcher(stop_after=7)
     stopped = reproduced([job()], tmp_path / "parts", watcher)
@@ -81,7 +82,7 @@ def test_a_paused_run_goes_on_and_gives_what_it_would_have_given(tmp_path):
     parts = reproduced([job()], tmp_path / "parts", watcher).done
     steps_of_an_epoch = watcher.steps + 7
     assert steps_of_an_epoch % TRAINING["epochs"] == 0, "no step was done twice"
-    assert [figures(e) for e in parts] == [figures(e) for e in whole]
+    assert [metrics(e) for e in parts] == [metrics(e) for e in whole]
 
 
 def test_what_is_in_the_ledger_is_not_trained_again(tmp_path):
@@ -96,23 +97,23 @@ def test_what_is_in_the_ledger_is_not_trained_again(tmp_path):
     assert read_ledger(tmp_path / "ledger.jsonl") == done
 
 
-def test_a_run_that_has_ended_but_is_in_no_ledger_is_only_ranked(tmp_path):
+def test_a_trained_run_that_is_not_in_the_ledger_is_only_evaluated(tmp_path):
     (entry,) = reproduced([job()], tmp_path).done
     (tmp_path / "ledger.jsonl").unlink()
     watcher = Watcher()
     (again,) = reproduced([job()], tmp_path, watcher).done
     assert watcher.steps == 0
-    assert figures(again) == figures(entry)
+    assert metrics(again) == metrics(entry)
 
 
-def test_when_the_time_is_over_nothing_more_begins(tmp_path):
+def test_no_run_starts_after_the_time_limit(tmp_path):
     watcher = Watcher()
     outcome = reproduced([job(), job(seed=1)], tmp_path, watcher, minutes=1e-12)
     assert len(outcome.remaining) == 2
     assert watcher.begun == []
 
 
-def test_the_time_ends_within_a_training(tmp_path, monkeypatch):
+def test_the_time_limit_pauses_a_training(tmp_path, monkeypatch):
     clock = iter(range(10_000))
     monkeypatch.setattr("fivestar.experiments.reproduction.time.monotonic", lambda: next(clock))
     watcher = Watcher()
@@ -122,7 +123,7 @@ def test_the_time_ends_within_a_training(tmp_path, monkeypatch):
     assert len(outcome.remaining) == 2
 
 
-def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):
+def test_a_run_that_another_process_trains_is_skipped(tmp_path):
     place = job().folder(tmp_path / "runs")
     place.parent.mkdir(parents=True)
     with try_file_lock(place.with_name(f".{place.name}.lock")) as mine:
@@ -131,7 +132,7 @@ def test_a_run_that_another_process_trains_is_left_to_it(tmp_path):
     assert [len(outcome.remaining), len(outcome.done)] == [1, 1]
 
 
-def test_a_run_that_diverges_stops_nothing(tmp_path):
+def test_a_diverged_run_does_not_stop_the_others(tmp_path):
     watcher = Watcher()
     bad = job(optimizer="sgd", lr=1e30)
     outcome = reproduced([bad, job()], tmp_path, watcher)
@@ -140,7 +141,16 @@ def test_a_run_that_diverges_stops_nothing(tmp_path):
     assert len(outcome.done) == 1
 
 
-def test_every_cell_comes_once_before_a_second_seed():
+def test_a_recipe_file_is_read_once(monkeypatch):
+    reproduction._package_values.cache_clear()
+    read = []
+    values = reproduction.read_values
+    monkeypatch.setattr(reproduction, "read_values", lambda f: read.append(f.name) or values(f))
+    make_jobs(["wn18rr"], ["fivestar"], [4, 8], range(3))
+    assert sorted(read) == ["fivestar.toml", "protocol.toml"]
+
+
+def test_every_cell_is_filled_before_a_second_seed():
     graphs = ("nell-995-h100", "nell-995-h25")
     jobs = make_jobs(graphs, ["fivestar", "complex"], [4, 8], range(2), {"max_minutes": 3.0})
     assert len(jobs) == 16
@@ -150,7 +160,7 @@ def test_every_cell_comes_once_before_a_second_seed():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
-def test_kill_9_and_go_on(tmp_path):
+def test_resume_after_kill_9(tmp_path):
     graphs = published_table("table-wn18-fb15k").graphs
     for graph in graphs:
         write_graph(people_graph(), tmp_path / "data" / graph)
@@ -168,7 +178,7 @@ def test_kill_9_and_go_on(tmp_path):
     killed.communicate()
     assert read_ledger(tmp_path / "l.jsonl") == []
     done = subprocess.run(command, **options, capture_output=True, check=True)
-    assert "epoch 5 of" not in done.stderr.split("run 2 of 2")[0], "it goes on where it was"
+    assert "epoch 5 of" not in done.stderr.split("run 2 of 2")[0], "it resumes from the checkpoint"
     entries = read_ledger(tmp_path / "l.jsonl")
     assert [e.data for e in entries] == list(graphs)
     # Both graphs are the same one here, and only the first run was killed.

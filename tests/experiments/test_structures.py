@@ -1,4 +1,4 @@
-"""Paths and loops side by side: what is trained, what is ranked, and what the tables say."""
+"""Paths and loops side by side: their graphs, their ranks, and the tables of geometry."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_the_facts():
     assert named == path | loop | {(f"h{i}", "r2", f"t{i}") for i in range(1, 5)}
 
 
-def test_without_its_closing_fact_the_loop_is_a_path_like_the_other():
-    """h ↔ t, r₁ ↔ r₃, r₂ turned round: the same facts. So no model can know which one closes."""
+def test_without_its_closing_fact_the_loop_equals_the_path():
+    """h ↔ t, r₁ ↔ r₃, r₂ reversed: the same facts. So no model can know which one closes."""
     graph = path_loop_graph("held out")
     facts = rows(with_reciprocals(graph.train, 3))
     other_relation = {0: 2, 1: 4, 2: 0, 3: 5, 4: 1, 5: 3}
@@ -51,7 +51,7 @@ def test_without_its_closing_fact_the_loop_is_a_path_like_the_other():
         return (entity + NODES) % (2 * NODES)
 
     assert {(swap(h), other_relation[r], swap(t)) for h, r, t in facts} == facts
-    # And the question about the loop becomes that about the path.
+    # And the query about the loop becomes that about the path.
     head, relation, tail = CLOSES_LOOP
     assert (swap(head), other_relation[relation], swap(tail)) == CLOSE_PATH[1]
     # With it there is no such symmetry.
@@ -97,7 +97,7 @@ def test_the_experiment():
 
 
 @pytest.mark.parametrize(("heads", "tails"), [("path", "loop"), ("loop", "loop")])
-def test_one_complex_number_an_entity_is_enough(heads, tails):
+def test_one_complex_number_per_entity_suffices(heads, tails):
     run = embed_in_plane(heads, tails)
     assert run.model.entities.shape == (12, 2)
     assert training_mrr(run) == 1
@@ -112,12 +112,12 @@ def test_transformations_are_those_of_the_paper():
     assert geometry_tables.transformations_table()[-1] == ["5★E", *"★★★★★"]
 
 
-def test_the_kinds():
+def test_the_classes_of_mobius_maps():
     table = geometry_tables.mobius_classes_table()
-    by_kind = {row[0]: row for row in table[1:]}
-    assert by_kind["parabolic"][4] == "1"
-    assert {by_kind[kind][4] for kind in by_kind if kind != "parabolic"} == {"2"}
-    assert by_kind["circular"][5:] == ["0", "-1"]
+    by_class = {row[0]: row for row in table[1:]}
+    assert by_class["parabolic"][4] == "1"
+    assert {by_class[name][4] for name in by_class if name != "parabolic"} == {"2"}
+    assert by_class["circular"][5:] == ["0", "-1"]
 
 
 def test_commands(tmp_path):
@@ -128,18 +128,18 @@ def test_commands(tmp_path):
         markdown = invoke(app, ["reproduce", name, "--markdown"])
         assert markdown.output.splitlines()[1].startswith("| --- |")
     small = ["--seeds", "1", "--dim", "2", "--epochs", "2"]
-    drawn = tmp_path / "ranks.png"
-    shown = invoke(app, ["reproduce", "path-beside-loop", *small, "--out", str(drawn)])
+    figure = tmp_path / "ranks.png"
+    shown = invoke(app, ["reproduce", "path-beside-loop", *small, "--out", str(figure)])
     assert shown.exit_code == 0, shown.output
     assert "19 / 18" in shown.output
-    assert drawn.read_bytes().startswith(b"\x89PNG")
+    assert figure.read_bytes().startswith(b"\x89PNG")
     listed = json.loads(invoke(app, ["reproduce", "path-beside-loop", *small, "--json"]).output)
     assert [each["closing"] for each in listed] == ["held out", "trained"]
-    drawn = tmp_path / "structures.pdf"
-    options = ["--nodes", "3", "--seed", "1", "--out", str(drawn)]
+    figure = tmp_path / "structures.pdf"
+    options = ["--nodes", "3", "--seed", "1", "--out", str(figure)]
     shown = invoke(app, ["reproduce", "structures", *options])
     assert shown.exit_code == 0, shown.output
-    assert drawn.read_bytes().startswith(b"%PDF")
+    assert figure.read_bytes().startswith(b"%PDF")
 
 
 def test_markdown_keeps_its_columns():

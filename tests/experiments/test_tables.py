@@ -1,4 +1,4 @@
-"""Tables from a made-up ledger: validation chooses, and a missing run is told."""
+"""Tables from an artificial ledger: validation selects, and missing runs are marked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WINS = entry(reg=0.1, valid=0.45, test=0.40)
 LOSES = entry(reg=0.5, valid=0.44, test=0.49)
 
 
-def test_a_cell_is_what_won_on_validation_though_its_test_is_worse():
+def test_a_cell_is_the_best_on_validation_even_if_worse_on_test():
     cell = table_cell([LOSES, WINS], "wn18rr", "fivestar", 100)
     assert cell.entries == (WINS,)
     assert cell.test["mrr"] == 0.40
@@ -43,7 +43,7 @@ def test_a_cell_is_what_won_on_validation_though_its_test_is_worse():
     assert cell.std is None
 
 
-def test_validation_is_the_mean_over_seeds():
+def test_validation_mrr_is_the_mean_over_seeds():
     steady = [entry(reg=0.2, seed=seed, valid=0.43, test=0.41 + seed / 50) for seed in (2, 0, 1)]
     lucky = [entry(reg=0.3, seed=0, valid=0.50), entry(reg=0.3, seed=1, valid=0.30)]
     cell = table_cell([*lucky, *steady], "wn18rr", "fivestar", 100)
@@ -52,7 +52,7 @@ def test_validation_is_the_mean_over_seeds():
     assert cell.std["mrr"] == pytest.approx(0.02)
 
 
-def test_graphs_models_and_dimensions_are_kept_apart():
+def test_graphs_models_and_dimensions_are_separate():
     ledger = [WINS, entry(dim=500), entry(model="complex"), entry(data="fb15k-237")]
     assert table_cell(ledger, "wn18rr", "fivestar", 500).entries[0].dim == 500
     assert table_cell(ledger, "wn18rr", "complex", 500) is None
@@ -113,7 +113,7 @@ def test_the_nell_graphs_share_their_settings():
     assert recipe_file("wn18rr", "fivestar") not in files
 
 
-def test_a_misspelled_table_is_told():
+def test_a_misspelled_table_gets_a_suggestion():
     with pytest.raises(SettingsError, match="did you mean 'table-nell'"):
         published_table("table-nel")
 
@@ -138,8 +138,8 @@ def test_markdown_latex_and_json_say_the_same(tmp_path):
         assert line.count("&") == 9 - 3 * spans
 
 
-def kept(folder, model, seed, ranks, triples):
-    """A line of the ledger with made-up ranks."""
+def saved(folder, model, seed, ranks, triples):
+    """Append a line with artificial ranks."""
     made = Ranks(ranks, ranks, np.full(len(ranks), 1000), np.zeros(len(ranks), np.int8))
     half = np.arange(len(ranks)) < len(triples)
     line = entry(model=model, seed=seed)
@@ -150,13 +150,13 @@ def kept(folder, model, seed, ranks, triples):
     return line.model_copy(update={"ranks": name})
 
 
-def test_models_are_compared_by_the_ranks_that_were_kept(tmp_path):
+def test_models_are_compared_by_their_saved_ranks(tmp_path):
     rng = np.random.default_rng(0)
     triples = Triples(*rng.integers(0, 50, (3, 200)))
     hard = rng.integers(2, 60, 400)
-    ledger = [kept(tmp_path, "complex", seed, hard, triples) for seed in range(3)]
+    ledger = [saved(tmp_path, "complex", seed, hard, triples) for seed in range(3)]
     ledger += [
-        kept(tmp_path, "fivestar", seed, np.maximum(1, hard - 1), triples) for seed in range(3)
+        saved(tmp_path, "fivestar", seed, np.maximum(1, hard - 1), triples) for seed in range(3)
     ]
     (found,) = compare_models(ledger, tmp_path, "fivestar", "complex")
     assert found.verdict == "fivestar is better"
@@ -170,18 +170,18 @@ def test_models_are_compared_by_the_ranks_that_were_kept(tmp_path):
     assert "| 1.5, 1.5, 1.5 | a machine | abc | not saved |" in page
 
 
-def test_the_page_tells_settings_and_curve(tmp_path):
+def test_the_page_shows_settings_and_curve(tmp_path):
     curve = [(5, 0.7, 0.31), (10, 1.5, 0.4)]
     append(entry(reg=0.3, curve=curve), tmp_path / "ledger.jsonl")
     page = results_page(tmp_path / "ledger.jsonl")
     assert "epsilon 1e-06, reg-weight 0.3 | 1.5 | a machine | abc | 5: .310 10: .400 |" in page
 
 
-def test_a_comparison_needs_the_same_questions_and_all_ranks(tmp_path):
+def test_a_comparison_needs_the_same_triples_and_all_ranks(tmp_path):
     ranks = np.arange(1, 21)
     one, other = (Triples(*np.full((3, 10), value)) for value in (1, 2))
-    first = kept(tmp_path, "fivestar", 0, ranks, one)
-    second = kept(tmp_path, "complex", 0, ranks, other)
+    first = saved(tmp_path, "fivestar", 0, ranks, one)
+    second = saved(tmp_path, "complex", 0, ranks, other)
     with pytest.raises(DamagedLedger, match="different test triples"):
         compare_models([first, second], tmp_path, "fivestar", "complex")
     without = entry(model="complex", seed=1)
@@ -190,9 +190,9 @@ def test_a_comparison_needs_the_same_questions_and_all_ranks(tmp_path):
     assert found.verdict == "ranks not saved"
 
 
-def test_settings_whose_ranks_were_kept_are_compared_before_others(tmp_path):
+def test_settings_with_saved_ranks_are_preferred(tmp_path):
     ranks, triples = np.arange(1, 21), Triples(*np.full((3, 10), 1))
-    ledger = [kept(tmp_path, model, 0, ranks, triples) for model in ("fivestar", "complex")]
+    ledger = [saved(tmp_path, model, 0, ranks, triples) for model in ("fivestar", "complex")]
     better = entry(model="complex", reg=0.3, valid=0.9)
     (found,) = compare_models([*ledger, better], tmp_path, "fivestar", "complex")
     assert found.cells[1].entries == (ledger[1],)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 import typer
 from hypothesis import given
@@ -33,7 +35,7 @@ from fivestar.runs.settings import (
     denominator=st.sampled_from(["mobius", "phase", "none"]),
     regularizer=st.sampled_from(["n3", "n3-transformed", "f2", "dura", "none"]),
 )
-def test_settings_are_the_same_after_a_round_trip(tmp_path, dim, lr, denominator, regularizer):
+def test_settings_survive_a_round_trip(tmp_path, dim, lr, denominator, regularizer):
     settings = make_settings(
         {
             "model": {"dim": dim, "denominator": denominator},
@@ -86,7 +88,7 @@ def test_wrong_settings_say_what_is_wrong(values, message):
     ("content", "message"),
     [(b"[model", "is not TOML"), (b"\xff", "is not TOML"), (b"[model]\ndimm = 3", "'dim'")],
 )
-def test_wrong_files_of_settings(tmp_path, content, message):
+def test_wrong_settings_files(tmp_path, content, message):
     path = tmp_path / "settings.toml"
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=message):
@@ -130,7 +132,7 @@ def test_every_model_has_defaults_of_its_own(name):
     assert {key: training[key] for key in defaults} == defaults
 
 
-def test_what_is_given_wins_over_the_recipe():
+def test_given_settings_win_over_the_recipe():
     values = {"model": {"name": "rotate"}, "training": {"num_negatives": 7}}
     rotate = make_settings({**values, "recipe": "published"})
     assert (rotate.training.num_negatives, rotate.training.optimizer) == (7, "adam")
@@ -138,7 +140,7 @@ def test_what_is_given_wins_over_the_recipe():
     assert make_settings({"training": {"lr": 0.7}}).training.lr == 0.7
 
 
-def test_with_another_objective_nothing_of_the_recipe_is_used():
+def test_with_another_objective_the_recipe_does_not_apply():
     values = {"model": {"name": "fivestar"}, "training": {"objective": "bce"}}
     assert make_settings(values).training == TrainingSettings(objective="bce")
 
@@ -154,7 +156,7 @@ def test_defaults_follow_from_the_graph_unless_given():
     assert set(values) == {"batch_size", "epochs", "num_candidates", "reg_weight"}
     resolved = make_settings({}).for_graph(graph)
     assert {name: getattr(resolved.training, name) for name in values} == values
-    assert resolved.for_graph(graph) == resolved
+    assert resolved.for_graph(graph) is resolved, "nothing is left to resolve"
     given = {"batch_size": 7, "epochs": 3, "num_candidates": 5, "reg_weight": 0.5}
     training = make_settings({"training": given}).for_graph(graph).training
     assert {name: getattr(training, name) for name in given} == given
@@ -191,3 +193,10 @@ def test_larger_graphs_get_larger_batches_and_fewer_epochs(triples):
     some, more = (defaults_for("fivestar", SOFTMAX, size) for size in sizes)
     assert some["batch_size"] <= more["batch_size"]
     assert some["epochs"] >= more["epochs"] >= 1
+
+
+def test_strings_of_any_characters_survive_a_round_trip(tmp_path):
+    settings = make_settings({})
+    model = settings.model.model_copy(update={"name": '5★E \U0001f30d "\\\n'})
+    values = tomllib.loads(settings.model_copy(update={"model": model}).as_toml())
+    assert values["model"]["name"] == model.name

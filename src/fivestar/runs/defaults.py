@@ -30,23 +30,27 @@ _FOLDER = Path(__file__).parent
 @cache
 def baseline() -> dict[str, dict[str, Any]]:
     """Return the frozen defaults of version 1, under the current names."""
-    sections = tomllib.loads((_FOLDER / "defaults_v1.toml").read_text(encoding="utf-8"))
-    return {name: current_names(section) for name, section in sections.items()}
+    return {name: current_names(values) for name, values in _read("defaults_v1.toml").items()}
 
 
 @cache
-def _by_model(file: str) -> dict[str, dict[str, Any]]:
-    """Return the training settings of each model in a file, without their sources."""
-    models = tomllib.loads((_FOLDER / file).read_text(encoding="utf-8"))
+def _read(file: str) -> dict[str, dict[str, Any]]:
+    """Return the sections of a file, by the names that settings have in Python."""
+    sections = tomllib.loads((_FOLDER / file).read_text(encoding="utf-8"))
     return {
-        model: {key.replace("-", "_"): v for key, v in values.items() if key != "source"}
-        for model, values in models.items()
+        name: {key.replace("-", "_"): value for key, value in values.items()}
+        for name, values in sections.items()
     }
+
+
+def _by_model(file: str, model: str) -> dict[str, Any]:
+    """Return the training settings of a model in a file, without their source."""
+    return {key: value for key, value in _read(file).get(model, {}).items() if key != "source"}
 
 
 def published_training(model: str) -> dict[str, Any]:
     """Return the published training settings of a model; empty for a third-party model."""
-    return dict(_by_model("published.toml").get(model, {}))
+    return _by_model("published.toml", model)
 
 
 def default_training(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +58,7 @@ def default_training(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Settings of a recipe belong together: with another objective none of them apply.
     """
-    recipe = dict(_by_model("defaults.toml").get(model, {}))
+    recipe = _by_model("defaults.toml", model)
     if given.get("objective", recipe.get("objective")) != recipe.get("objective"):
         return {}
     recipe.pop("num_candidates", None)  # these two are known with the graph (`defaults_for`)
@@ -64,7 +68,7 @@ def default_training(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class GraphSize(NamedTuple):
-    """What the defaults need to know of a graph."""
+    """The statistics of a graph that the defaults depend on."""
 
     entities: int
     triples: int
@@ -93,7 +97,7 @@ def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> d
         "batch_size": min(max(graph.triples // 250, 100), 500),
         "epochs": min(max(8_000_000 // max(graph.triples, 1), 5), 40),
     }
-    recipe = _by_model("defaults.toml").get(model, {})
+    recipe = _by_model("defaults.toml", model)
     if recipe.get("objective") == training["objective"] == "softmax":
         sampled = training["reciprocals"] and graph.entities > recipe.get("num_candidates", 0)
         values["num_candidates"] = recipe.get("num_candidates", 0) if sampled else 0
@@ -125,8 +129,7 @@ def regularization_weight(weak: float, strong: float, graph: GraphSize) -> float
 
 def source(model: str, file: str = "defaults.toml") -> str:
     """Return how the settings of a model in a file were chosen."""
-    models = tomllib.loads((_FOLDER / file).read_text(encoding="utf-8"))
-    return str(models.get(model, {}).get("source", ""))
+    return str(_read(file).get(model, {}).get("source", ""))
 
 
 def with_defaults_of(version: Any, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ _DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
 
 @dataclass(frozen=True)
 class Run:
-    """A trained model with the graph and settings it comes from."""
+    """A trained model with its graph, settings, metrics and history."""
 
     graph: KnowledgeGraph
     settings: Settings

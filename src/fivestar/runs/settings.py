@@ -228,12 +228,12 @@ class Settings(_Section):
         training = TrainingSettings(**{**default_training(name, given), **given})
         _check_training(training)
         model = ModelSettings(name=name, dim=self.model.dim, **options)
-        # The only place where frozen settings are changed, before anybody has seen them.
+        # Settings are frozen: this is the only assignment, before the object is used.
         self.__dict__.update(model=model, training=training)
 
     @property
     def is_concrete(self) -> bool:
-        """Whether no setting is left to be chosen from the graph."""
+        """Whether all defaults that depend on the graph are filled in."""
         return self.training.model_fields_set >= GRAPH_DEFAULTS
 
     def for_graph(self, graph: KnowledgeGraph) -> Settings:
