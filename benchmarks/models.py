@@ -26,7 +26,7 @@ from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
 from fivestar.training.queries import GroupedQueries
-from fivestar.training.resources import make_budget
+from fivestar.training.resources import part_sizes
 from fivestar.training.step import CandidateStep, Loss, Step
 
 CPU = torch.device("cpu")
@@ -46,7 +46,7 @@ def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -
     else:
         loss = NegativeLoss("negative-sampling", 6.0, 1.0)
         training = TrainingSettings(objective="negative-sampling", num_negatives=64)
-        max_triples = make_budget(model, len(graph.facts), training).pairs
+        max_triples = part_sizes(model, len(graph.facts), training).pairs
         step = NegativeStep(model, loss, NegativeSampler(64, entities), max_triples=max_triples)
     while True:
         for batch in queries.batches(500, generator, CPU):

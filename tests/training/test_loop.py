@@ -23,7 +23,7 @@ from fivestar.evaluation.report import evaluate
 from fivestar.models.registry import MODELS
 from fivestar.runs.settings import make_settings
 from fivestar.training.loop import Trainer
-from fivestar.training.resources import make_budget
+from fivestar.training.resources import part_sizes
 from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
@@ -271,7 +271,7 @@ def test_a_model_that_normalises_over_a_batch_is_not_done_in_parts(graph):
     settings["training"]["memory"] = "98400KiB"
     assert "cannot be done in parts" in _refusal(graph, settings)
     settings["training"] = {"relation_loss_weight": 1.0, "objective": "softmax"}
-    assert "train it with relation-weight 0" in _refusal(graph, settings)
+    assert "train it with relation-loss-weight 0" in _refusal(graph, settings)
 
 
 def test_one_batch_gives_the_same_grouped_or_not(graph):
@@ -415,9 +415,9 @@ def test_a_bound_of_memory_changes_the_parts_and_not_the_result(graph, more):
     assert "needs at least 9" in needed
     tight = f"{int(float(needed.split()[-2]) * 1024) + 110}KiB"
     settings = small(batch_size=100, memory=tight, **more)
-    budget = make_budget(plain.model, 2 * len(graph.facts), make_settings(settings).training)
-    assert budget.rows < 100 or "objective" in more
-    assert budget.pairs < 100
+    sizes = part_sizes(plain.model, 2 * len(graph.facts), make_settings(settings).training)
+    assert sizes.rows < 100 or "objective" in more
+    assert sizes.pairs < 100
     bound = fivestar.train(graph, settings)
     for name, table in tables(plain).items():
         torch.testing.assert_close(table, tables(bound)[name], rtol=1e-3, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Training that begins from another run: what is kept, what is new, what is refused."""
+"""Warm starts: rows that are kept, new and vanished, and settings that are refused."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_settings_are_those_of_the_run_unless_given(graph, tmp_path):
     first = fivestar.train(graph, small(epochs=1, lr=0.07), tmp_path / "first")
     begun = fivestar.train(graph, warm_start=tmp_path / "first")
     assert begun.settings == first.settings
-    with pytest.raises(SettingsError, match=r"dim is 3, but .* leave it out, or convert"):
+    with pytest.raises(SettingsError, match=r"dim is 3, but .* omit it, or convert"):
         fivestar.train(graph, {"model": {"dim": 3}}, warm_start=tmp_path / "first")
     with pytest.raises(SettingsError, match="reciprocals is False, but True"):
         fivestar.train(graph, small(reciprocals=False), warm_start=tmp_path / "first")

@@ -44,9 +44,9 @@ from fivestar.training.relation_loss import RelationLoss
 from fivestar.training.resources import (
     check_batch_norm,
     check_graph,
-    make_budget,
-    products_in,
-    similarity_at,
+    matmul_precision,
+    part_sizes,
+    similarity_for,
 )
 from fivestar.training.step import CandidateStep, Loss, Step
 from fivestar.training.validation import Validation
@@ -77,8 +77,8 @@ class Trainer:
         self.progress = Progress()
         self.source: Path | None = None
         self._set_up(graph.train)
-        check_batch_norm(self.model, settings, self.budget.rows, len(graph.train))
-        queries, score_bytes = training.validation_queries, self.budget.score_bytes
+        check_batch_norm(self.model, settings, self.sizes.rows, len(graph.train))
+        queries, score_bytes = training.validation_queries, self.sizes.score_bytes
         self.validation = Validation(graph, queries, score_bytes)
         self._saved_at = time.perf_counter()
 
@@ -89,8 +89,8 @@ class Trainer:
         self.model = build_model(graph, self.settings).to(self.device)
         self.model.reset_parameters(torch.Generator(self.device).manual_seed(training.seed))
         self.optimizer = Optimizer(self.model, training)
-        self.budget = make_budget(self.model, 2 * len(graph.facts), training)
-        self.similarity = similarity_at(training.precision, self.model.similarity, self.device)
+        self.sizes = part_sizes(self.model, 2 * len(graph.facts), training)
+        self.similarity = similarity_for(training.precision, self.model.similarity, self.device)
         self.queries = GroupedQueries.of(
             facts,
             len(graph.relations),
@@ -111,7 +111,7 @@ class Trainer:
         self.progress, copies = load_checkpoint(path, self.model, self.optimizer.torch_optimizer)
         self.best, self.average.tables = copies["best"], copies["average"]
 
-    def begin_from(self, run: Path) -> None:
+    def warm_start(self, run: Path) -> None:
         """Start from the weights of another run."""
         self.source = run
         self.progress.origin = copy_weights(
@@ -133,7 +133,7 @@ class Trainer:
         if self.folder is not None and (self.folder / ORIGIN).exists():
             load_checkpoint(self.folder / ORIGIN, self.model, self.optimizer.torch_optimizer)
         elif self.source is not None:
-            self.begin_from(self.source)
+            self.warm_start(self.source)
         self.save_checkpoint()
 
     @property
@@ -188,8 +188,8 @@ class Trainer:
                     training.num_candidates,
                     RelationLoss(training.relation_loss_weight, training.num_relation_candidates),
                 )
-                rows = min(self.budget.rows, len(self.queries))
-                return CandidateStep(self.model, loss, rows, self.budget.pairs, self.similarity)
+                rows = min(self.sizes.rows, len(self.queries))
+                return CandidateStep(self.model, loss, rows, self.sizes.pairs, self.similarity)
             case "negative-sampling" | "margin" as name:
                 known = None
                 if training.negatives_from == "unknown":
@@ -200,7 +200,7 @@ class Trainer:
                     NegativeSampler(training.num_negatives, len(self.graph.entities), known),
                     regularizer,
                     training.reg_weight,
-                    self.budget.pairs,
+                    self.sizes.pairs,
                     self._side_weights(),
                 )
 
@@ -270,7 +270,7 @@ class Trainer:
     def _take_step(self, step: Step, batch: Batch) -> None:
         """Take one step."""
         progress = self.progress
-        with products_in(self.training.precision), self._seeded():
+        with matmul_precision(self.training.precision), self._seeded():
             loss = step.gradients(batch).item()
         if loss - loss != 0:  # inf or NaN
             where = f"epoch {progress.epoch + 1}, step {progress.step + 1}"

@@ -22,11 +22,11 @@ from fivestar.runs.units import format_bytes, parse_bytes
 
 
 def check_graph(graph: KnowledgeGraph, training: TrainingSettings, folder: Path | None) -> None:
-    """Raise SettingsError if the graph or the missing folder does not go with the settings."""
+    """Raise SettingsError if the settings need triples or a folder that are missing."""
     if not len(graph.train):
-        raise SettingsError(f"{graph.name} has no training triples; give a graph with some")
+        raise SettingsError(f"{graph.name} has no training triples")
     if training.snapshot_epochs and folder is None:
-        raise SettingsError("snapshot-epochs needs a folder for the run; give out")
+        raise SettingsError("snapshot-epochs needs a folder for the run: set out")
     if training.refit and not len(graph.valid):
         raise SettingsError(
             f"{graph.name} has no validation triples, so there is no best number of epochs to "
@@ -35,36 +35,41 @@ def check_graph(graph: KnowledgeGraph, training: TrainingSettings, folder: Path 
 
 
 def check_batch_norm(model: Model, settings: Settings, rows: int, facts: int) -> None:
-    """Raise SettingsError where a model with batch normalization cannot be trained as set.
+    """Raise SettingsError if a model with batch normalization cannot be trained with the settings.
 
     Args:
         model: the model.
-        settings: all settings of the run.
-        rows: how many queries fit into the memory at once.
-        facts: how many facts are trained on.
+        settings: settings of the run.
+        rows: number of queries that fit into the memory at once.
+        facts: number of training facts.
     """
     name, training = settings.model.name, settings.training
     if not model.uses_batch_norm:
         return
     if not training.reciprocals:
         raise SettingsError(
-            f"{name} normalises over a batch, so it cannot move every entity by "
-            "itself to ask for heads: train it with reciprocals"
+            f"{name} uses batch normalization, which exhaustive head scoring does not support: "
+            "train it with reciprocals"
         )
     if rows < min(training.batch_size, facts):
         raise SettingsError(
-            f"{name} normalises over a batch, so a batch cannot be done in "
-            f"parts: give more memory or a batch of at most {rows}"
+            f"{name} uses batch normalization, so a batch cannot be split to fit the memory: allow "
+            f"more memory, or a batch-size of at most {rows}"
         )
     if training.relation_loss_weight:
         raise SettingsError(
-            f"{name} normalises over a batch, and a second question changes that"
-            ": train it with relation-weight 0"
+            f"{name} uses batch normalization, which the auxiliary relation-prediction loss would "
+            "disturb: train it with relation-loss-weight 0"
         )
 
 
-def similarity_at(precision: str, similarity: Similarity, device: torch.device) -> Similarity:
-    """The comparison to train with; refused where the device would only be slower for it."""
+def similarity_for(precision: str, similarity: Similarity, device: torch.device) -> Similarity:
+    """Return the similarity to train with at a precision.
+
+    Raises:
+        SettingsError: if the device has no fast products of this precision, or the similarity
+            needs more digits.
+    """
     if precision == "tf32" and not _has_tf32(device):
         raise SettingsError(f"this {device.type} has no TF32; use precision float32")
     if precision != "bf16":
@@ -80,8 +85,8 @@ def similarity_at(precision: str, similarity: Similarity, device: torch.device) 
 
 
 @contextmanager
-def products_in(precision: str) -> Iterator[None]:
-    """Within it, float32 products may use TF32 if that is the precision."""
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Let float32 products use TF32 within the context, if that is the precision."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:
@@ -100,39 +105,43 @@ def _has_bf16(device: torch.device) -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001  (no public name)
 
 
-# Copies of the tables that an update rule keeps.
-_MOMENTS = {"adagrad": 1, "adam": 2, "sgd": 0, "riemannian-sgd": 1}
-# Measured: numbers × width that a true tail takes, and a drawn one.
-_PAIR_COPIES = 16
-_DRAWN_COPIES = 12
-# Numbers of drawn tails held at once if there is no bound: more than fits the cache is slower.
-_DRAWN = 1 << 20
+# Copies of the tables in the optimizer state.
+_STATE_COPIES = {"adagrad": 1, "adam": 2, "sgd": 0, "riemannian-sgd": 1}
+# Measured: copies of its row that an answer needs, and a negative.
+_ANSWER_COPIES = 16
+_NEGATIVE_COPIES = 12
+# Floats of negatives at once if there is no bound: more than fits the cache is slower.
+_MAX_NEGATIVE_FLOATS = 1 << 20
 _FLOAT = 4
 
 
-class Budget(NamedTuple):
-    """Rows of scores, true tails (with those drawn for them), and bytes of scores in a ranking."""
+class PartSizes(NamedTuple):
+    """Rows of scores and answers (with their negatives) at once, and bytes of scores in ranking."""
 
     rows: int
     pairs: int
     score_bytes: int
 
 
-def make_budget(model: Model, facts: int, training: TrainingSettings) -> Budget:
-    """The largest parts that keep within `memory`, or whole batches if that is not set."""
-    pair, most_pairs = _pair(model, training)
+def part_sizes(model: Model, facts: int, training: TrainingSettings) -> PartSizes:
+    """Return the largest parts of a step that fit into `memory`, or whole batches without a limit.
+
+    Raises:
+        SettingsError: if not even one query fits.
+    """
+    pair, max_pairs = _pair(model, training)
     if training.memory is None:
-        return Budget(training.batch_size, most_pairs, SCORE_BYTES)
-    # The weights, their gradients, what the update rule keeps, and the best weights so far.
-    copies = 3 + _MOMENTS[training.optimizer]
+        return PartSizes(training.batch_size, max_pairs, SCORE_BYTES)
+    # The weights, their gradients, the optimizer state, and the best weights so far.
+    copies = 3 + _STATE_COPIES[training.optimizer]
     if training.average:
-        copies += 2  # the average, and the weights while it stands in their place
+        copies += 2  # the average, and the weights while it is swapped in
     fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model) * copies
     row = 0
     if training.objective in OVER_ALL:
         row = _FLOAT * (2 * len(model.entities) + model.scratch_per_query)
         if not training.reciprocals:
-            # All entities as moved by a relation, and the gradient by them.
+            # All entities as transformed by a relation, and their gradient.
             fixed += _FLOAT * 2 * len(model.entities) * model.query_dim
             fixed += _FLOAT * TILE * model.scratch_per_query
     rest = parse_bytes(training.memory) - fixed
@@ -142,19 +151,21 @@ def make_budget(model: Model, facts: int, training: TrainingSettings) -> Budget:
             f"{format_bytes(fixed + row + pair)}"
         )
     if not row:
-        return Budget(training.batch_size, min(most_pairs, rest // pair), min(SCORE_BYTES, rest))
-    pairs = min(most_pairs, max(1, rest // 4 // pair))
+        return PartSizes(training.batch_size, min(max_pairs, rest // pair), min(SCORE_BYTES, rest))
+    pairs = min(max_pairs, max(1, rest // 4 // pair))
     rows = min(training.batch_size, max(1, (rest - pairs * pair) // row))
-    return Budget(rows, pairs, min(SCORE_BYTES, rest // 4))
+    return PartSizes(rows, pairs, min(SCORE_BYTES, rest // 4))
 
 
 def _pair(model: Model, training: TrainingSettings) -> tuple[int, int]:
-    """The bytes that a true tail takes with those drawn for it; how many at most are at once."""
+    """Return the bytes per answer with its negatives, and the largest number at once."""
     width = model.entities.shape[1]
     if training.objective in OVER_ALL:
-        return _FLOAT * _PAIR_COPIES * width, 1 << 14
-    drawn = 1 + training.num_negatives
-    most = _DRAWN // (drawn * width)
+        return _FLOAT * _ANSWER_COPIES * width, 1 << 14
+    per_triple = 1 + training.num_negatives
+    max_triples = _MAX_NEGATIVE_FLOATS // (per_triple * width)
     if training.reciprocals:
-        return _FLOAT * (drawn * _DRAWN_COPIES * width + model.scratch_per_query), max(2, most)
-    return _FLOAT * drawn * model.scratch_per_query, max(2, most // 2)
+        return _FLOAT * (per_triple * _NEGATIVE_COPIES * width + model.scratch_per_query), max(
+            2, max_triples
+        )
+    return _FLOAT * per_triple * model.scratch_per_query, max(2, max_triples // 2)

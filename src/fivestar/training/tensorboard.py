@@ -1,4 +1,4 @@
-"""The history of a run as TensorBoard shows it."""
+"""Write the history of a run for TensorBoard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = "tensorboard"
 
 
 def tensorboard_writer(run: Path) -> Callable[[dict[str, Any]], None]:
-    """A callback for each epoch that writes into the run's folder."""
+    """Return a callback that writes each epoch into the folder of a run."""
     require("tensorboard", "tensorboard", "its history")
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (torch's side of it)
 
@@ -20,7 +20,7 @@ def tensorboard_writer(run: Path) -> Callable[[dict[str, Any]], None]:
 
     def write(line: dict[str, Any]) -> None:
         nonlocal writer
-        # Made late: the folder of the run does not exist before training begins.
+        # Created late: the folder of the run does not exist before training starts.
         writer = writer or SummaryWriter(run / FOLDER)
         prefix = "refit/" if line.get("refit") else ""
         for name, value in line.items():

@@ -39,9 +39,23 @@ def train(
     source: str | os.PathLike[str] | None = None,
     on_stage: StageCallback | None = None,
 ) -> Run:
-    """Train a model on a graph, from nothing or from the run in the folder `source`.
+    """Train a model on a graph.
 
-    The public library's `train` explains its arguments.
+    Args:
+        graph: the graph.
+        settings: settings of the run; by default those of `source`.
+        out: new folder for the run.
+        on_epoch: called with one line of history after each epoch.
+        on_step: called with the epochs done after each step.
+        source: folder of a run to start from (warm start).
+        on_stage: called with the progress of validation, calibration and refit.
+
+    Returns:
+        The run with the best validation MRR, else the last epoch.
+
+    Raises:
+        SettingsError: if the settings do not fit the graph, the model or the device.
+        Diverged: if the loss is not finite.
     """
     if source is not None and settings is None:
         settings = read_begun_run(Path(source))[1]
@@ -49,9 +63,9 @@ def train(
         settings = make_settings(settings or {})
     settings = settings.for_graph(graph)
     folder = None if out is None else Path(out)
-    trainer = Trainer(graph, settings, folder)  # first: it may refuse the settings
+    trainer = Trainer(graph, settings, folder)  # first, because it checks the settings
     if source is not None:
-        trainer.begin_from(Path(source))
+        trainer.warm_start(Path(source))
     if folder is not None:
         begin_run(graph, settings, folder)
         if source is not None:
@@ -67,11 +81,11 @@ def resume(
     on_step: StepCallback | None = None,
     on_stage: StageCallback | None = None,
 ) -> Run:
-    """Go on with a run that was stopped, by whatever: the result is as if it had not been."""
-    place = Path(folder)
-    graph, settings = read_begun_run(place)
-    trainer = Trainer(graph, settings, place)
-    if (place / CHECKPOINT).exists():
+    """Resume an interrupted training; the result is the same as without the interruption."""
+    path = Path(folder)
+    graph, settings = read_begun_run(path)
+    trainer = Trainer(graph, settings, path)
+    if (path / CHECKPOINT).exists():
         trainer.resume()
     return finish(trainer, on_epoch, on_step, on_stage)
 
@@ -83,7 +97,7 @@ def finish(
     on_stage: StageCallback | None = None,
     more: Callable[[], Mapping[str, Any]] = dict,
 ) -> Run:
-    """Train to the end, refit if that is set, and save the run; `more` gives further metrics."""
+    """Train to the end, refit if that is set, and save the run; `more` returns further metrics."""
     trainer.validation.on_stage = on_stage
     if not trainer.progress.before_refit:
         trainer.run(on_epoch, on_step)

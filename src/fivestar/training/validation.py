@@ -31,7 +31,7 @@ class Validation:
 
     Args:
         graph: the graph; the facts of all its splits are filtered out of the rankings.
-        queries: how many queries to rank, two per triple; 0 for all. A sample is the same for
+        queries: number of queries to rank, two per triple; 0: all. A sample is the same for
             every run on the graph, so their metrics compare.
         score_bytes: bytes of scores held at once.
     """
@@ -62,7 +62,7 @@ class Validation:
         return calibrate(model, self.graph, most=most, progress=progress).as_json()
 
     def size(self) -> dict[str, int]:
-        """Return how many validation triples there are, and how many are ranked."""
+        """Return the number of validation triples, and of those that are ranked."""
         return {"triples": len(self.graph.valid), "ranked": len(self.triples)}
 
     def _progress(self, stage: Stage) -> Progress | None:
@@ -85,14 +85,14 @@ def sample_triples(triples: Triples, queries: int) -> Triples:
     return triples.take(np.sort(rows))
 
 
-_LOST = (
+_WITHOUT_VALIDATION = (
     "there is no early stopping, the last epoch is kept instead of the best one, and answers have "
     "no calibrated probabilities"
 )
 
 
 class WithValidation(NamedTuple):
-    """A graph to train on, how many of its facts were held out, and what to warn of, or ""."""
+    """A graph to train on, the number of facts held out, and a warning or ""."""
 
     graph: KnowledgeGraph
     held_out: int = 0
@@ -109,38 +109,40 @@ def with_validation(
     Args:
         graph: the graph to train on.
         valid: a share or a number of facts, 0 for none; by default as `hold_out_validation` does.
-        source: the folder of the run that training begins from. What it was trained on is not held
-            out, since a model would remember it.
+        source: folder of the run that training starts from. Its training facts are not held out,
+            because the model has seen them.
 
     Raises:
         SettingsError: if the graph has validation facts of its own and `valid` is given.
         SplitImpossible: if `valid` is given and no fact can be held out.
     """
     if not len(graph.train):
-        return WithValidation(graph)  # training refuses it
+        return WithValidation(graph)  # training raises an error
     trained = None if source is None else _trained_facts(Path(source), graph)
     if len(graph.valid) and valid is None:
         return WithValidation(graph, warning=_leak(graph, trained))
     if valid == 0 and not len(graph.valid):
-        return WithValidation(graph, warning=f"training without validation: {_LOST}")
+        return WithValidation(graph, warning=f"training without validation: {_WITHOUT_VALIDATION}")
     try:
         parts = hold_out_validation(graph, valid, trained=trained)
     except SplitImpossible as error:
         if valid is not None:
             raise
-        return WithValidation(graph, warning=f"{error}. In a training without validation {_LOST}")
+        return WithValidation(
+            graph, warning=f"{error}. In a training without validation {_WITHOUT_VALIDATION}"
+        )
     return WithValidation(parts, len(parts.valid))
 
 
 def _trained_facts(run: Path, graph: KnowledgeGraph) -> Triples:
-    """Return what a run was trained on, with the ids of another graph."""
+    """Return the training facts of a run, with the ids of another graph."""
     known, settings = read_begun_run(run)
     trained = known.train + known.valid if settings.training.refit else known.train
     return known.translated(trained, graph)
 
 
 def _leak(graph: KnowledgeGraph, trained: Triples | None) -> str:
-    """Return a warning if a run to begin from was trained on validation facts, or ""."""
+    """Return a warning if the run to start from was trained on validation facts, else ""."""
     if trained is None:
         return ""
     known = graph.valid.are_in(trained) & ~graph.valid.are_in(graph.train)
@@ -148,5 +150,5 @@ def _leak(graph: KnowledgeGraph, trained: Triples | None) -> str:
         return ""
     return (
         f"{known.sum():,} of {len(known):,} validation facts were trained on by the run that this "
-        "one begins from, so the validation metrics are too high"
+        "one starts from, so the validation metrics are too high"
     )

@@ -141,7 +141,7 @@ def _validation(trainer: Trainer) -> tuple[float, float]:
     while True:
         sample = Triples.of(valid.array[:: max(1, len(valid) // count)])
         began = time.perf_counter()
-        evaluate(trainer.model, graph, sample, known, trainer.budget.score_bytes)
+        evaluate(trainer.model, graph, sample, known, trainer.sizes.score_bytes)
         seconds = time.perf_counter() - began
         if seconds >= _LONG_ENOUGH or len(sample) == len(valid):
             return indexed, seconds * len(valid) / len(sample)
