@@ -1,4 +1,4 @@
-"""The same triples in every format and kind of object that can be read, for tests."""
+"""The same triples in every format and object type that can be read, for tests."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ def sparql_xml(triples, folder):
 
 
 def openke(triples, folder):
-    place = folder / "openke"
-    place.mkdir()
+    path = folder / "openke"
+    path.mkdir()
     entities = list(dict.fromkeys(name for head, _, tail in triples for name in (head, tail)))
     relations = list(dict.fromkeys(relation for _, relation, _ in triples))
     for file, names in (("entity2id.txt", entities), ("relation2id.txt", relations)):
         lines = [f"{name}\t{number}" for number, name in enumerate(names)]
-        (place / file).write_text("\n".join([str(len(names)), *lines]) + "\n")
+        (path / file).write_text("\n".join([str(len(names)), *lines]) + "\n")
     facts = [f"{entities.index(h)} {entities.index(t)} {relations.index(r)}" for h, r, t in triples]
-    (place / "train2id.txt").write_text("\n".join([str(len(facts)), *facts]) + "\n")
-    return place
+    (path / "train2id.txt").write_text("\n".join([str(len(facts)), *facts]) + "\n")
+    return path
 
 
 def networkx_graph(triples, _folder):

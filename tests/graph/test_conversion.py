@@ -30,14 +30,14 @@ ODD = [
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """Every source, read once."""
+    """Return every source and its graph, read once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphWarning)
-        found = {}
+        graphs = {}
         for name, make in SOURCES.items():
             source = make(ODD, tmp_path_factory.mktemp("source"))
-            found[name] = source, read_graph(source, name="graph")
-    return found
+            graphs[name] = source, read_graph(source, name="graph")
+    return graphs
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -70,7 +70,7 @@ def test_every_format_in_a_folder_and_back(tmp_path, target):
     assert read_graph(tmp_path / "g") == graph
 
 
-# Every character that can be in a name, and those with a meaning somewhere more often.
+# All characters, and more often those with a special meaning in a format.
 CHARACTER = st.one_of(
     st.sampled_from("\t,\"' \\<>_:#%@^.\ufeff\u2028\u0085é☆a\x7f"),
     st.characters(codec="utf-8"),
@@ -88,7 +88,7 @@ TRIPLES = st.lists(st.tuples(NAME, NAME, NAME), min_size=1, max_size=8)
 @given(train=TRIPLES, test=st.lists(st.tuples(NAME, NAME, NAME), max_size=4))
 @example(train=[("head", "relation", "tail")], test=[])
 @example(train=[("\ufeffa", "r", "b")], test=[("a\tb", "r", "c")])
-def test_any_graph_survives_or_is_refused(tmp_path_factory, target, train, test):
+def test_any_graph_is_preserved_or_refused(tmp_path_factory, target, train, test):
     graph = read_graph({"train": train, **({"test": test} if test else {})}, name="graph")
     folder = tmp_path_factory.mktemp("any")
     out = folder / f"graph.{target}"
@@ -116,7 +116,7 @@ def test_any_graph_survives_or_is_refused(tmp_path_factory, target, train, test)
 @ignore_suspicions
 @settings(max_examples=25)
 @given(train=TRIPLES, literals=st.sampled_from(["drop", "keep"]))
-def test_literals_and_blank_nodes_survive_as_what_they_are(tmp_path_factory, train, literals):
+def test_literals_and_blank_nodes_are_preserved(tmp_path_factory, train, literals):
     graph = read_graph(train, name="graph")
     out = tmp_path_factory.mktemp("any") / "graph.nt"
     write_graph(graph, out, literals="literals" if literals == "keep" else "names")
@@ -124,43 +124,43 @@ def test_literals_and_blank_nodes_survive_as_what_they_are(tmp_path_factory, tra
 
 
 @pytest.fixture
-def told(tmp_path):
+def annotated(tmp_path):
     """A graph with labels, descriptions and types."""
-    (tmp_path / "told.ttl").write_text("""
+    (tmp_path / "annotated.ttl").write_text("""
         @prefix : <http://x/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
         :b :likes :a . :a :likes _:c . :a rdfs:label "Anne" ; a :Person, :Child .
         :b a :Person ; rdfs:comment "someone else" . :likes rdfs:label "likes" .
         _:c a :Thing .
     """)
-    return read_graph(tmp_path / "told.ttl", name="graph")
+    return read_graph(tmp_path / "annotated.ttl", name="graph")
 
 
 @pytest.mark.parametrize("target", ["nt", "nq.gz", "ttl"])
-def test_rdf_keeps_labels_and_types(told, tmp_path, target):
+def test_rdf_preserves_labels_and_types(annotated, tmp_path, target):
     out = tmp_path / f"graph.{target}"
-    write_graph(told, out)
-    assert read_graph(out) == told
-    convert_graph(tmp_path / "told.ttl", tmp_path / "again.nt")
-    assert read_graph(tmp_path / "again.nt", name="graph") == told
+    write_graph(annotated, out)
+    assert read_graph(out) == annotated
+    convert_graph(tmp_path / "annotated.ttl", tmp_path / "again.nt")
+    assert read_graph(tmp_path / "again.nt", name="graph") == annotated
 
 
 @pytest.mark.parametrize("target", ["tsv", "nt", "parquet"])
-def test_folders_keep_labels_and_types(told, tmp_path, target):
-    write_graph(told, tmp_path / "graph", to=target)
-    assert read_graph(tmp_path / "graph") == told
+def test_folders_preserve_labels_and_types(annotated, tmp_path, target):
+    write_graph(annotated, tmp_path / "graph", to=target)
+    assert read_graph(tmp_path / "graph") == annotated
 
 
 @pytest.mark.parametrize("target", ["tsv", "parquet"])
-def test_one_table_has_no_place_for_them_and_says_so(told, tmp_path, target):
+def test_a_table_without_annotations_warns(annotated, tmp_path, target):
     for write in (
-        lambda: write_graph(told, tmp_path / f"a.{target}"),
-        lambda: convert_graph(tmp_path / "told.ttl", tmp_path / f"b.{target}"),
+        lambda: write_graph(annotated, tmp_path / f"a.{target}"),
+        lambda: convert_graph(tmp_path / "annotated.ttl", tmp_path / f"b.{target}"),
     ):
         with pytest.warns(GraphWarning, match="labels and types of the graph are not written"):
             write()
 
 
-def test_a_label_of_several_lines_becomes_one_in_a_table(tmp_path):
+def test_line_breaks_of_labels_become_spaces_in_tables(tmp_path):
     (tmp_path / "in.nt").write_text(
         "<a:b> <a:c> <a:d> .\n"
         '<a:b> <http://www.w3.org/2000/01/rdf-schema#comment> "one\\n\\ttwo" .\n'
@@ -188,7 +188,7 @@ def test_splits_in_one_file(tmp_path):
         out.unlink()
 
 
-def test_nothing_is_overwritten_unless_asked_for(tmp_path):
+def test_files_are_replaced_only_on_request(tmp_path):
     out = tmp_path / "g.nt"
     convert_graph([("a", "r", "b")], out)
     before = out.read_bytes()
@@ -206,7 +206,7 @@ def test_nothing_is_overwritten_unless_asked_for(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tsv", "g.nt"]
 
 
-def test_every_option_of_reading_holds_for_converting(tmp_path):
+def test_read_options_apply_to_conversion(tmp_path):
     (tmp_path / "g.nq").write_text('<a:b> <a:c> <a:d> <a:g> .\n<a:b> <a:c> "x" .\nbad\n')
     options = ReadOptions(graphs=("default",), literals="keep", on_bad_line="skip")
     done = convert_graph(tmp_path / "g.nq", tmp_path / "out.nt", options=options)
@@ -215,19 +215,19 @@ def test_every_option_of_reading_holds_for_converting(tmp_path):
     assert (report.lines, report.bad_lines, report.other_graphs, report.triples) == (3, 1, 1, 1)
 
 
-def test_the_same_graph_is_the_same_file(tmp_path):
+def test_the_same_graph_gives_the_same_file(tmp_path):
     for name in ("a.nt.gz", "b.nt.gz"):
         write_graph(read_graph([("a", "r", "b")]), tmp_path / name)
     assert (tmp_path / "a.nt.gz").read_bytes() == (tmp_path / "b.nt.gz").read_bytes()
 
 
-def test_tables_and_graphs_of_other_libraries(told):
-    assert read_graph(told.to_arrow(), name="graph").train == told.train
-    assert facts(read_graph(told.to_pandas())) == facts(told)
-    network = told.to_networkx()
+def test_tables_and_graphs_of_other_libraries(annotated):
+    assert read_graph(annotated.to_arrow(), name="graph").train == annotated.train
+    assert facts(read_graph(annotated.to_pandas())) == facts(annotated)
+    network = annotated.to_networkx()
     assert network.nodes["http://x/a"]["label"] == "Anne"
     assert sorted(network.nodes["http://x/a"]["types"]) == ["http://x/Child", "http://x/Person"]
-    assert facts(read_graph(network)) == facts(told)
+    assert facts(read_graph(network)) == facts(annotated)
     split = read_graph({"train": [("a", "r", "b")], "test": [("b", "r", "a"), ("a", "r", "b")]})
     assert read_graph(split.to_arrow()) == split
     assert read_graph(split.to_pandas()) == split
@@ -262,5 +262,5 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
         capture_output=True,
         text=True,
     )
-    # A block of 16 MiB is held a few times over; reading also holds the names of a group.
+    # A block of 16 MiB is copied several times; reading also keeps the names of a group.
     assert int(done.stdout) < {"read": 600, "convert": 300}[what], done.stdout

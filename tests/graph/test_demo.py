@@ -1,4 +1,4 @@
-"""The embedded graph: what the issue of a demo is about, so what it must keep."""
+"""The bundled demo graph: its size, facts, patterns and types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def demo():
     return read_graph()
 
 
-def test_its_size(demo):
+def test_size_of_the_demo_graph(demo):
     assert demo.name == "demo"
     assert 1_800 <= len(demo.entities) <= 2_300
     assert 4_500 <= len(demo.facts) <= 5_500
@@ -63,7 +63,7 @@ def test_every_entity_has_one_type(demo):
     assert set(kinds) == {"city", "country", "continent", "language", "currency", "time_zone"}
 
 
-def test_its_source_is_attributed():
+def test_the_source_of_the_demo_graph_is_attributed():
     root = Path(__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert "THIRD_PARTY.md" in project["license-files"]  # so the wheel carries it

@@ -1,4 +1,4 @@
-"""Names are found by their beginning, by a word, or nearly so: all that fit, the best first."""
+"""Names are ids by prefix, by word and by similarity, the best match first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NAMES = st.lists(st.text("abAB _-ß", min_size=1, max_size=8), min_size=1, max_s
 
 
 @given(NAMES, st.text("abAB _-ß", min_size=1, max_size=4))
-def test_everything_that_begins_so_is_found_first(names, text):
+def test_prefix_matches_come_first(names, text):
     vocabulary = Vocabulary("entity", names)
     importance = np.arange(len(names))
-    found = NameSearch(vocabulary, importance).find(text, len(names))
-    wanted = text.strip().casefold()
-    beginning = {at for at, name in enumerate(names) if name.casefold().startswith(wanted)}
-    assert set(found[: len(beginning)]) == (beginning if wanted else set(range(len(names))))
-    assert len(found) == len(set(found))
+    ids = NameSearch(vocabulary, importance).find(text, len(names))
+    query = text.strip().casefold()
+    beginning = {at for at, name in enumerate(names) if name.casefold().startswith(query)}
+    assert set(ids[: len(beginning)]) == (beginning if query else set(range(len(names))))
+    assert len(ids) == len(set(ids))
 
 
 def test_the_order():

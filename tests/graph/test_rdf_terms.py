@@ -56,10 +56,10 @@ def accepted(iri):
 @example("a:")
 @example("http://[::1]/")
 @example("a://b:c@d:1/")
-def test_what_counts_as_an_iri_is_one_and_both_engines_agree(text):
+def test_iris_are_valid_and_both_regex_engines_agree(text):
     ours = re.fullmatch(IRI, text) is not None
-    found = pc.match_substring_regex(pa.array([text], NAME_TYPE), f"^(?:{IRI})$")[0].as_py()
-    assert found == ours
+    is_iri = pc.match_substring_regex(pa.array([text], NAME_TYPE), f"^(?:{IRI})$")[0].as_py()
+    assert is_iri == ours
     assert accepted(text) or not ours
     # The other way round only addresses in brackets are missing.
     assert ours or not accepted(text) or "[" in text
@@ -69,7 +69,7 @@ def test_what_counts_as_an_iri_is_one_and_both_engines_agree(text):
 @example("urn:fivestar:entity:x", "entity")
 @example("urn:fivestar:entity:%C3", "entity")
 @example("urn:fivestar:entity:", "entity")
-def test_a_name_becomes_an_iri_and_the_same_name_again(name, kind):
+def test_names_are_preserved_as_iris(name, kind):
     iri = name_as_iri(name, kind)
     assert accepted(iri)
     assert iri_as_name(iri, kind) == name
@@ -84,7 +84,7 @@ def test_two_iris_never_become_one_name(iri):
 
 
 @given(TEXT, st.sampled_from([None, "en", "zh-yue"]))
-def test_literals_are_written_as_others_write_them_and_read_back(text, language):
+def test_literals_agree_with_pyoxigraph_and_are_preserved(text, language):
     term = literal(text, language)
     assert term == str(ox.Literal(text, language=language))
     assert literal_text(term) == text
@@ -109,7 +109,7 @@ TERM_PIECE = st.sampled_from(
 
 
 @given(st.lists(TERM_PIECE, max_size=8).map("".join), st.sampled_from(['"', '"a', "_:", "_:a", ""]))
-def test_what_is_written_as_it_is_reads_back_as_it_was(text, start):
+def test_unescaped_terms_are_preserved(text, start):
     for term in (start + text, f'{start}{text}"'):
         if re.fullmatch(LITERAL, term) or re.fullmatch(BLANK, term):
             (quad,) = ox.parse(f"<a:b> <a:c> {term} .".encode(), format=ox.RdfFormat.N_TRIPLES)

@@ -12,19 +12,19 @@ from fivestar.graph.reading import read_graph
 
 @pytest.fixture
 def folder(tmp_path):
-    place = tmp_path / "world"
-    place.mkdir()
-    (place / "train.txt").write_text("q1\tin\tq2\nq1\tin\tq2\nq3\tin\tq2\n")
-    (place / "dev.tsv.gz").write_bytes(gzip.compress(b"q3\tin\tq4\nq3\tin\tq4\n"))
-    (place / "test.csv").write_text("q1,in,q4\n")
-    (place / "entity_labels.tsv").write_text(
+    world = tmp_path / "world"
+    world.mkdir()
+    (world / "train.txt").write_text("q1\tin\tq2\nq1\tin\tq2\nq3\tin\tq2\n")
+    (world / "dev.tsv.gz").write_bytes(gzip.compress(b"q3\tin\tq4\nq3\tin\tq4\n"))
+    (world / "test.csv").write_text("q1,in,q4\n")
+    (world / "entity_labels.tsv").write_text(
         "q1\tParis\tcapital of France\nq2\tFrance\n\nq9\tunknown to the graph\nq3\t\n"
     )
-    (place / "relation_labels.tsv").write_text("in\tlies in\n")
-    (place / "entity_types.tsv").write_text(
+    (world / "relation_labels.tsv").write_text("in\tlies in\n")
+    (world / "entity_types.tsv").write_text(
         "q1\tcity\nq1\tcapital\nq9\tghost\nq1\tcity\nq2\tcountry\n"
     )
-    return place
+    return world
 
 
 def test_a_folder_with_splits_labels_and_types(folder):
@@ -38,13 +38,13 @@ def test_a_folder_with_splits_labels_and_types(folder):
     assert list(graph.types.vocabulary) == ["city", "capital", "country"]
 
 
-def test_train_is_a_set_and_the_others_keep_their_lines(folder):
+def test_train_is_a_set_and_valid_and_test_keep_duplicates(folder):
     splits = read_graph(folder).report.splits
     assert (splits["train"].lines, splits["train"].triples, splits["train"].duplicates) == (3, 2, 1)
     assert (splits["valid"].lines, splits["valid"].triples, splits["valid"].duplicates) == (2, 1, 1)
 
 
-def test_a_name_is_looked_up_but_a_path_wins(folder, tmp_path, monkeypatch):
+def test_a_path_wins_over_a_dataset_name(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("FIVESTAR_DATA", str(tmp_path))
     monkeypatch.chdir(folder)
     assert locate("world") == folder

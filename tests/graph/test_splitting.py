@@ -21,7 +21,7 @@ def named(graph, split):
 
 @given(GRAPHS, SHARE, SHARE, st.integers(0, 5), st.sampled_from(["together", "free"]))
 @pytest.mark.filterwarnings("ignore::fivestar.errors.GraphWarning")
-def test_a_split_loses_nothing_leaks_nothing_and_shows_everything_in_train(
+def test_splits_are_complete_without_leaks_and_train_has_all_names(
     triples, valid, test, seed, pairs
 ):
     graph = read_graph(triples)
@@ -42,7 +42,7 @@ def test_a_split_loses_nothing_leaks_nothing_and_shows_everything_in_train(
     assert again == parts
 
 
-def test_the_wanted_sizes_are_met_where_they_can_be():
+def test_the_requested_sizes_are_met_if_possible():
     parts = split_graph(read_graph(), valid=0.1, test=0.1, seed=3)
     assert (len(parts.valid), len(parts.test)) == (501, 501)
 
@@ -52,13 +52,13 @@ def test_another_seed_gives_another_split():
     assert first.test != second.test
 
 
-def test_pairs_free_lets_mirror_images_apart():
+def test_pairs_free_splits_reversed_facts():
     graph = read_graph([(a, "knows", b) for a in "abcdefgh" for b in "abcdefgh" if a != b])
     free = split_graph(graph, valid=0, test=0.3, pairs="free")
     assert profile_graph(free).held_out["test"].reverse_pair_in_train > 0
 
 
-def test_no_entity_is_held_out_entirely_even_if_that_means_holding_out_less():
+def test_no_entity_is_held_out_entirely_even_if_fewer_facts_are_held_out():
     path = read_graph([(f"e{i}", "r", f"e{i + 1}") for i in range(40)])
     parts = split_graph(path, valid=0.0, test=0.8)
     assert 0 < len(parts.test) < 32
@@ -69,13 +69,13 @@ def test_no_entity_is_held_out_entirely_even_if_that_means_holding_out_less():
     "options",
     [{"valid": -0.1}, {"test": 1.0}, {"valid": 0.6, "test": 0.4}, {"seed": -1}, {"pairs": "x"}],
 )
-def test_impossible_settings(options):
+def test_invalid_shares_are_refused(options):
     with pytest.raises(SettingsError):
         split_graph(read_graph(), **options)
 
 
 def bipartite(facts):
-    """A graph of this many facts, every one of which can be held out."""
+    """Return a graph with this number of facts, all of which can be held out."""
     size = int(np.ceil(np.sqrt(facts)))
     pairs = [(f"a{i // size}", "r", f"b{i % size}") for i in range(facts)]
     return read_graph(pairs)
@@ -111,7 +111,7 @@ def test_held_out_facts_leave_train_without_a_leak(triples, valid, trained):
     ("facts", "held_out"),
     [(20, 4), (499, 99), (501, 100), (2000, 100), (4000, 200), (250_000, 10_000)],
 )
-def test_five_percent_are_held_out_but_a_hundred_at_least_and_ten_thousand_at_most(facts, held_out):
+def test_default_number_of_held_out_facts(facts, held_out):
     assert len(hold_out_validation(bipartite(facts)).valid) == held_out
 
 
@@ -121,7 +121,7 @@ def test_a_share_or_a_number_is_held_out(valid, held_out):
 
 
 @pytest.mark.parametrize("valid", [0, -1, -0.1, 1.5, 400, float("nan"), float("inf")])
-def test_no_share_and_no_number_of_facts(valid):
+def test_invalid_validation_sizes_are_refused(valid):
     with pytest.raises(SettingsError, match="a share between 0 and 1 or a number of facts below"):
         hold_out_validation(bipartite(400), valid)
 
@@ -131,7 +131,7 @@ def test_a_graph_with_validation_facts_keeps_them():
         hold_out_validation(split_graph(read_graph(), test=0))
 
 
-def test_test_facts_stay_and_the_report_still_adds_up():
+def test_test_facts_are_unchanged_and_the_report_adds_up():
     graph = split_graph(read_graph(), valid=0, test=0.1)
     parts = hold_out_validation(graph)
     assert parts.test == graph.test
@@ -140,6 +140,6 @@ def test_test_facts_stay_and_the_report_still_adds_up():
 
 
 @pytest.mark.parametrize("facts", [[("a", "r", "b")], [(f"a{i}", "r", f"b{i}") for i in range(20)]])
-def test_nothing_is_held_out_where_nothing_can_be(facts):
+def test_graphs_that_cannot_be_split_are_refused(facts):
     with pytest.raises(SplitImpossible, match="can be held out for validation"):
         hold_out_validation(read_graph(facts))

@@ -30,7 +30,7 @@ def named_rules(profile, kind):
 
 
 @given(FACTS, st.sampled_from([2_000_000, 3]))
-def test_mirrored_and_repeated_relations(facts, at_once):
+def test_symmetric_inverse_and_duplicate_relations(facts, at_once):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relation_patterns, "_BATCH_SIZE", at_once)
         profile = profile_graph(read_graph(sorted(facts)))
@@ -67,7 +67,7 @@ def test_composed_relations(facts):
     assert profile.patterns.paths_sampled == 1
 
 
-def test_a_sample_of_paths_estimates_the_same(monkeypatch):
+def test_sampled_paths_estimate_the_exact_confidence(monkeypatch):
     monkeypatch.setattr(relation_patterns, "MAX_PATHS", 3000)
     facts = [(f"a{i}", "r", f"b{i % 30}") for i in range(300)]
     facts += [(f"b{i}", "s", f"c{j}") for i in range(30) for j in range(20)]
@@ -80,7 +80,7 @@ def test_a_sample_of_paths_estimates_the_same(monkeypatch):
 
 
 @given(FACTS)
-def test_components_are_those_of_a_search(facts):
+def test_components_agree_with_a_graph_search(facts):
     left = {e for h, _, t in facts for e in (h, t)}
     sizes = []
     while left:
@@ -123,7 +123,7 @@ def test_the_degree_histogram_counts_by_powers_of_two():
     }
 
 
-def test_leaks_and_unseen_names_are_warned_of():
+def test_leaks_and_unseen_names_are_warned_about():
     graph = read_graph(
         {
             "train": [("a", "r", "b"), ("b", "r", "c"), ("b", "r", "c")],

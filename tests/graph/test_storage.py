@@ -16,7 +16,7 @@ TRIPLES = st.lists(st.tuples(NAME, NAME, NAME), min_size=1, max_size=12)
 
 @given(train=TRIPLES, test=TRIPLES)
 @pytest.mark.filterwarnings("ignore::fivestar.errors.GraphWarning")
-def test_a_saved_graph_loads_to_the_same(tmp_path_factory, train, test):
+def test_a_saved_graph_loads_unchanged(tmp_path_factory, train, test):
     graph = read_graph({"train": train, "test": test})
     folder = tmp_path_factory.mktemp("graphs") / "graph"
     save_graph(graph, folder)
@@ -25,7 +25,7 @@ def test_a_saved_graph_loads_to_the_same(tmp_path_factory, train, test):
     assert loaded.report == graph.report
 
 
-def test_labels_types_and_the_report_are_kept(tmp_path):
+def test_labels_types_and_the_report_are_saved(tmp_path):
     graph = read_graph()
     save_graph(graph, tmp_path / "demo")
     again = read_graph(tmp_path / "demo")
@@ -34,7 +34,7 @@ def test_labels_types_and_the_report_are_kept(tmp_path):
     assert again.report == graph.report
 
 
-def test_nothing_is_overwritten_and_nothing_is_left_behind(tmp_path):
+def test_existing_folders_are_refused_without_leftovers(tmp_path):
     graph = read_graph([("a", "r", "b")])
     save_graph(graph, tmp_path / "deep" / "graph")
     with pytest.raises(OutputError, match="exists already"):
@@ -45,7 +45,7 @@ def test_nothing_is_overwritten_and_nothing_is_left_behind(tmp_path):
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["graph"]
 
 
-def test_a_full_disk_leaves_no_half_graph(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_partial_graph(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
@@ -58,7 +58,7 @@ def test_a_full_disk_leaves_no_half_graph(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "file", ["entities", "relations", "train", "valid", "test", "types", "type_names"]
 )
-def test_one_changed_bit_is_found(tmp_path, file):
+def test_a_changed_bit_is_detected(tmp_path, file):
     save_graph(read_graph(), tmp_path / "demo")
     path = tmp_path / "demo" / f"{file}.parquet"
     content = bytearray(path.read_bytes())
@@ -68,7 +68,7 @@ def test_one_changed_bit_is_found(tmp_path, file):
         load_graph(tmp_path / "demo")
 
 
-def test_ids_out_of_range_are_refused_even_with_a_right_hash(tmp_path, monkeypatch):
+def test_ids_out_of_range_are_refused_despite_a_valid_hash(tmp_path, monkeypatch):
     graph = read_graph([("a", "r", "b")])
     monkeypatch.setattr(
         "fivestar.graph.storage._vocabulary_table",

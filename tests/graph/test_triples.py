@@ -20,8 +20,8 @@ def test_distinct_keeps_the_first_of_each_in_order(rows):
 
 @given(ROWS, ROWS)
 def test_are_in_is_set_membership(rows, others):
-    found = Triples.of(rows).are_in(Triples.of(others))
-    assert found.tolist() == [row in set(others) for row in rows]
+    mask = Triples.of(rows).are_in(Triples.of(others))
+    assert mask.tolist() == [row in set(others) for row in rows]
 
 
 @given(ROWS, ROWS)
@@ -46,6 +46,6 @@ def test_columns_cannot_be_changed():
         triples.heads[0] = 5
 
 
-def test_columns_must_be_equally_long():
+def test_columns_must_have_the_same_length():
     with pytest.raises(GraphError, match="the same length"):
         Triples(np.zeros(2, np.int32), np.zeros(1, np.int32), np.zeros(2, np.int32))

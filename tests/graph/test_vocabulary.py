@@ -20,7 +20,7 @@ def test_names_and_ids_are_inverse(names):
     assert vocabulary.names_of(range(len(names))) == names
 
 
-def test_an_unknown_name_suggests_the_nearest_in_any_case():
+def test_unknown_names_suggest_similar_ones_ignoring_case():
     vocabulary = Vocabulary("entity", ["Paris", "Lima"])
     with pytest.raises(UnknownName, match="no entity 'pariss'; did you mean 'Paris'"):
         vocabulary.id_of("pariss")
@@ -33,7 +33,7 @@ def test_an_unknown_name_suggests_the_nearest_in_any_case():
 
 
 @pytest.mark.parametrize("number", [-1, 2])
-def test_an_id_out_of_range_is_an_error_and_does_not_count_from_the_end(number):
+def test_ids_out_of_range_are_errors(number):
     with pytest.raises(UnknownName, match="ids run from 0 to 1"):
         Vocabulary("entity", ["a", "b"]).name_of(number)
 
@@ -45,36 +45,36 @@ def test_labels_fall_back_to_names():
     assert vocabulary != Vocabulary("entity", ["q1", "q2"])
 
 
-def test_as_many_labels_as_names():
+def test_one_label_per_name_is_required():
     with pytest.raises(GraphError, match="one per name"):
         Vocabulary("entity", ["a", "b"], ["only one"])
 
 
-def test_nearest_is_quick_to_drop_what_is_much_longer():
+def test_much_longer_names_are_not_suggested():
     assert closest_names("Paris", ["Paris" * 10, "Pari"]) == ["Pari"]
 
 
-def test_many_at_once():
-    some = Vocabulary("entity", ["a", "b", "c"], ["A", None, "C"])
-    assert some.names_of([2, 0]) == ["c", "a"]
-    assert some.labels_of([2, 1, 2]) == ["C", "b", "C"]
-    assert some.labels_of([]) == some.names_of([]) == []
+def test_names_and_labels_of_several_ids():
+    vocabulary = Vocabulary("entity", ["a", "b", "c"], ["A", None, "C"])
+    assert vocabulary.names_of([2, 0]) == ["c", "a"]
+    assert vocabulary.labels_of([2, 1, 2]) == ["C", "b", "C"]
+    assert vocabulary.labels_of([]) == vocabulary.names_of([]) == []
     assert Vocabulary("entity", ["a"]).labels_of([0]) == ["a"]
 
 
-def test_found_by_name_then_label_then_in_any_case():
-    some = Vocabulary("entity", ["Paris", "x", "PARIS", "y"], ["one", "Paris", "two", "Two"])
-    assert some.find("Paris") == 0  # a name wins over a label
-    assert some.find("two") == 2  # and what is written so over another case
-    assert some.find("X") == 1
+def test_exact_names_win_over_labels_and_both_over_other_case():
+    vocabulary = Vocabulary("entity", ["Paris", "x", "PARIS", "y"], ["one", "Paris", "two", "Two"])
+    assert vocabulary.find("Paris") == 0  # a name wins over a label
+    assert vocabulary.find("two") == 2  # and an exact label over another case
+    assert vocabulary.find("X") == 1
     with pytest.raises(
         AmbiguousName, match=r"'TWO' is ambiguous, it matches 2 names: PARIS \(two\), y \(Two\)"
     ):
-        some.find("TWO")
+        vocabulary.find("TWO")
     with pytest.raises(AmbiguousName, match="'paris' is ambiguous, it matches 3 names"):
-        some.find("paris")
+        vocabulary.find("paris")
     with pytest.raises(UnknownName, match="did you mean"):
-        some.find("Pariss")
+        vocabulary.find("Pariss")
     many = Vocabulary("entity", [f"e{i}" for i in range(20)], ["same"] * 20)
     with pytest.raises(AmbiguousName, match="and 12 more"):
         many.find("same")

@@ -30,7 +30,7 @@ ignore_suspicions = pytest.mark.filterwarnings("ignore::fivestar.errors.GraphWar
 @example(train=[("\ufeffa", "r", "b")], test=[("\ufeff", "r", "b")])
 @example(train=[('"a', "r", "b\tc\td")], test=[("a,b", 'r"', "c")])
 @example(train=[("\x01\x02\x03\x04", "\x05", "\x06")], test=[("a", "b", "c")])
-def test_what_is_written_reads_back_to_the_same_graph(tmp_path_factory, train, test):
+def test_written_graphs_read_back_the_same(tmp_path_factory, train, test):
     graph = read_graph({"train": train, "test": test}, name="graph")
     folder = tmp_path_factory.mktemp("graphs") / "graph"
     if sum(ord(c) < 32 and c != "\t" for triple in train + test for name in triple for c in name):
@@ -57,7 +57,7 @@ def test_labels_and_types_are_written(tmp_path):
 
 @pytest.mark.parametrize("mark", ["\n", "\r", "\0"])
 @ignore_suspicions
-def test_a_name_that_text_cannot_hold_is_refused(tmp_path, mark):
+def test_names_that_text_cannot_represent_are_refused(tmp_path, mark):
     with pytest.raises(OutputError, match="use save_graph"):
         write_graph(read_graph([(f"a{mark}b", "r", "c")]), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""Laws of the delimited reader: nothing is lost, and its quick way is its careful way."""
+"""Laws of the text reader: no line is lost, and fast and slow reading agree."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def lines_in(content: bytes) -> int:
 
 @given(content=FILES, size=st.sampled_from([16, 64, 1 << 20]))
 @settings(max_examples=400)
-def test_every_line_is_a_triple_a_duplicate_a_bad_line_a_blank_or_the_header(path, content, size):
+def test_the_counts_of_lines_add_up(path, content, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "BLOCK_BYTES", size)
         graph = read_or_refuse(path, content)
@@ -101,7 +101,7 @@ def test_every_line_is_a_triple_a_duplicate_a_bad_line_a_blank_or_the_header(pat
 @example(content=b"a\tr\tb\n\xef\xbb\xbfc\tr\td\n")
 @example(content=b"a\tr\tb\n\xef\xbb\xbfc\tr\td")
 @settings(max_examples=400)
-def test_the_quick_way_gives_what_the_careful_way_gives(path, content):
+def test_fast_and_slow_reading_agree(path, content):
     def outcome():
         graph = read_or_refuse(path, content)
         return graph, getattr(graph, "report", None)
@@ -115,8 +115,8 @@ def test_the_quick_way_gives_what_the_careful_way_gives(path, content):
 
 @given(content=FILES, size=st.sampled_from([32, 50, 64]))
 @settings(max_examples=200)
-def test_the_size_of_blocks_changes_nothing(path, content, size):
-    """Given the dialect, which is found out from the beginning of the first block."""
+def test_the_result_does_not_depend_on_the_block_size(path, content, size):
+    """The dialect is given, since it is detected from the first block."""
     if max(map(len, content.split(b"\n"))) >= size:
         return
     dialect = Dialect("\t", "", 3, (0, 1, 2), has_header=False)
@@ -127,13 +127,13 @@ def test_the_size_of_blocks_changes_nothing(path, content, size):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "_dialect_of", lambda *_: dialect)
-        whole = outcome()
+        expected = outcome()
         patch.setattr(files, "BLOCK_BYTES", size)
-        assert outcome() == whole
+        assert outcome() == expected
 
 
 @given(content=FILES)
-def test_the_first_bad_line_is_named_with_its_number(path, content):
+def test_the_error_names_the_first_bad_line(path, content):
     graph = read_or_refuse(path, content)
     if isinstance(graph, str):
         return

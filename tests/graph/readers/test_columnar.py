@@ -28,14 +28,14 @@ def path(request, tmp_path):
     return tmp_path / f"graph.{request.param}"
 
 
-def test_columns_of_every_kind_of_text(path):
+def test_columns_of_all_string_types(path):
     wanted = read_graph(list(zip(*ROWS.values(), strict=True)), name="graph")
     for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
         table = pa.table({title: pa.array(names).cast(kind) for title, names in ROWS.items()})
         assert read_graph(save(table, path)) == wanted
 
 
-def test_numbers_are_names_and_other_columns_do_not_matter(path):
+def test_integers_are_names_and_other_columns_are_ignored(path):
     table = pa.table({"w": [0.5], "o": [3], "s": pa.array([1], pa.uint8()), "p": ["r"]})
     graph = read_graph(save(table, path))
     assert graph.named(graph.train).to_pylist() == [{"head": "1", "relation": "r", "tail": "3"}]
@@ -76,13 +76,13 @@ def test_a_column_of_splits(path):
         assert len(read_graph(path, on_bad_line="skip").train) == 1
 
 
-def test_other_sources_beside_a_column_of_splits_are_refused(path):
+def test_other_sources_with_a_split_column_are_refused(path):
     save(pa.table({**ROWS, "split": ["train", "train", "test"]}), path)
     with pytest.raises(BadSource, match="contains the triples of test"):
         read_graph({"train": path, "test": [("a", "r", "b")]})
 
 
-def test_a_large_file_is_read_in_pieces(tmp_path, monkeypatch):
+def test_large_files_are_read_in_batches(tmp_path, monkeypatch):
     monkeypatch.setattr(columnar, "_BATCH_SIZE", 7)
     table = pa.table({k: [f"{v[0]}{i % 13}" for i in range(100)] for k, v in ROWS.items()})
     path = save(table, tmp_path / "graph.parquet")
@@ -91,7 +91,7 @@ def test_a_large_file_is_read_in_pieces(tmp_path, monkeypatch):
     assert read_graph(path) == wanted
 
 
-def test_text_that_is_not_utf8_is_noticed(tmp_path):
+def test_invalid_utf8_is_detected(tmp_path):
     column = pa.array([b"\xff\xfe"], pa.binary()).view(pa.string())
     table = pa.table({"head": column, "relation": ["r"], "tail": ["b"]})
     with pytest.raises(BadSource, match="damaged"):

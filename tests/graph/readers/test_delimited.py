@@ -44,14 +44,14 @@ def test_any_delimiter_can_be_given(write, delimiter):
     )
 
 
-def test_space_is_the_last_guess(write):
+def test_space_is_the_last_delimiter_tried(write):
     assert rows(read_graph(write("a r b\nb r c\n"))) == [("a", "r", "b"), ("b", "r", "c")]
     assert rows(read_graph(write("New York,in,United States\n"))) == [
         ("New York", "in", "United States")
     ]
 
 
-def test_commas_and_quotes_in_tab_separated_names_mean_nothing(write):
+def test_commas_and_quotes_are_plain_in_tab_separated_files(write):
     wanted = [('5" disk', "is, a", "disk"), ('"x"', "is", "b")]
     assert rows(read_graph(write("\n".join(map("\t".join, wanted))))) == wanted
 
@@ -90,7 +90,7 @@ def test_columns_by_number_without_a_header(write):
     assert rows(read_graph(write("x\tb\tr\ta\n"), columns=(3, 2, 1))) == [("a", "r", "b")]
 
 
-def test_a_header_is_found_but_only_where_there_is_one(write):
+def test_headers_are_detected(write):
     text = "head\trelation\ttail\na\tr\tb\n"
     assert rows(read_graph(write(text))) == [("a", "r", "b")]
     with pytest.warns(GraphWarning, match="looks like a header"):
@@ -98,7 +98,7 @@ def test_a_header_is_found_but_only_where_there_is_one(write):
     assert rows(read_graph(write("a\tr\tb\nb\tr\tc\n"), header="yes")) == [("b", "r", "c")]
 
 
-def test_blank_lines_are_counted_and_line_numbers_stay_right(write):
+def test_blank_lines_are_counted_and_line_numbers_are_correct(write):
     path = write("\n\nhead\trelation\ttail\n\na\tr\tb\n   \n\tr\tc\n")
     with pytest.raises(BadLine, match="line 7: has an empty head"):
         read_graph(path)
@@ -117,7 +117,7 @@ def test_blank_lines_are_counted_and_line_numbers_stay_right(write):
         (".zst", lambda data: pa.compress(data, "zstd", asbytes=True)),
     ],
 )
-def test_packed_files_whatever_their_name_and_in_several_parts(write, suffix, pack):
+def test_compressed_files_of_any_name_and_several_parts(write, suffix, pack):
     text = "\n".join(map("\t".join, ROWS)).encode()
     cut = text.index(b"\n") + 1
     assert rows(read_graph(write(pack(text), f"graph.tsv{suffix}"))) == ROWS
@@ -130,12 +130,12 @@ def test_a_name_may_begin_like_a_binary_format(write, name):
     assert rows(read_graph(write(f"{name}\tr\tb\n"))) == [(name, "r", "b")]
 
 
-def test_an_empty_packed_file_is_an_empty_file(write):
+def test_an_empty_compressed_file_is_empty(write):
     with pytest.raises(BadSource, match="is empty"):
         read_graph(write(bz2.compress(b"")))
 
 
-def test_a_plain_file_with_a_packed_name(write):
+def test_an_uncompressed_file_with_a_compressed_name(write):
     assert len(read_graph(write("a\tr\tb\n", "graph.tsv.gz")).train) == 1
 
 
@@ -150,21 +150,21 @@ def test_a_line_longer_than_a_block_is_one_bad_line(write, monkeypatch):
     assert graph.report.splits["train"].lines == 3
 
 
-def test_a_megabyte_of_name_is_refused_by_both_ways_of_reading(write):
+def test_overlong_names_are_refused_by_fast_and_slow_reading(write):
     line = "x" * (1 << 20) + "\tr\tb\n"
     with pytest.raises(BadLine, match="line 2: is longer than"):
         read_graph(write("a\tr\tb\n" + line))
     assert len(read_graph(write("a\tr\tb\n" + line[10:])).train) == 2
 
 
-def test_more_bad_lines_than_are_described(write):
+def test_the_number_of_described_bad_lines_is_limited(write):
     path = write("a\tr\tb\n" * 3000 + "bad\n" * 1500)
     with pytest.warns(GraphWarning, match="1,500 bad lines"):
         report = read_graph(path, on_bad_line="skip").report.splits["train"]
     assert (report.bad_lines, len(report.skipped), report.duplicates) == (1500, 1000, 2999)
 
 
-def test_progress_is_told_for_large_files_only(write, monkeypatch):
+def test_progress_is_reported_for_large_files_only(write, monkeypatch):
     seen = []
     path = write("a\tr\tb\n" * 1000)
     read_graph(path, progress=lambda done, total: seen.append((done, total)))
@@ -174,9 +174,9 @@ def test_progress_is_told_for_large_files_only(write, monkeypatch):
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
 
 
-def test_many_pieces_number_names_as_one_piece_does(write, monkeypatch):
+def test_ids_do_not_depend_on_the_number_of_pieces(write, monkeypatch):
     text = "".join(f"e{i % 97}\tr{i % 7}\te{i * i % 89}\n" for i in range(5000))
-    whole = read_graph(write(text))
+    expected = read_graph(write(text))
     monkeypatch.setattr(files, "BLOCK_BYTES", 1000)
     monkeypatch.setattr("fivestar.graph.encoding.GROUP_BYTES", 3000)
-    assert read_graph(write(text)) == whole
+    assert read_graph(write(text)) == expected

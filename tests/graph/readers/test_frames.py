@@ -30,7 +30,7 @@ COLUMNS = dict(zip(["head", "relation", "tail"], zip(*ROWS, strict=True), strict
     ],
     ids=lambda source: type(source).__module__.split(".")[0] + "." + type(source).__name__,
 )
-def test_every_kind_of_table_gives_the_same_graph(source):
+def test_all_tables_give_the_same_graph(source):
     assert read_graph(source) == read_graph(ROWS)
 
 
@@ -40,13 +40,13 @@ def test_columns_of_tables_by_name_and_number():
     assert read_graph(table, columns=(1, 2, 0)) == read_graph([("a", "r", "b")])
 
 
-def test_whole_numbers_are_names():
+def test_integers_are_names():
     frame = pd.DataFrame({"h": [1, 2], "r": ["x", "x"], "t": [2, 3]})
     assert list(read_graph(frame).entities) == ["1", "2", "3"]
     assert list(read_graph([(1, "x", 2)]).entities) == ["1", "2"]
 
 
-def test_splits_of_any_kind_together(tmp_path):
+def test_splits_may_be_sources_of_different_types(tmp_path):
     (tmp_path / "test.tsv").write_text("Rome\tcapital_of\tFrance\n")
     graph = read_graph(
         {"train": ROWS, "dev": pd.DataFrame(ROWS[:1]), "test": tmp_path / "test.tsv"}, name="mix"
@@ -65,7 +65,7 @@ def test_bad_rows_are_skipped_on_request():
     assert graph.report.splits["train"].skipped[0].reason.startswith("is not a triple")
 
 
-def test_a_generator_is_read_in_pieces(monkeypatch):
+def test_generators_are_read_in_batches(monkeypatch):
     monkeypatch.setattr("fivestar.graph.readers.frames._BATCH_SIZE", 3)
     graph = read_graph((f"e{i}", "r", f"e{i + 1}") for i in range(10))
     assert len(graph.train) == 10

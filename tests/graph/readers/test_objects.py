@@ -55,10 +55,10 @@ def test_rdflib_graphs_and_datasets():
     graph.add((X.a, rdflib.RDFS.label, rdflib.Literal('say "hi"\n', lang="en")))
     graph.add((X.a, X.r, rdflib.Literal(5)))
     graph.add((rdflib.BNode("n"), rdflib.RDF.type, X.T))
-    found = read_graph(graph, literals="keep")
+    read = read_graph(graph, literals="keep")
     five = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
-    assert facts(found) == sorted([(f"{X}a", f"{X}r", f"{X}b"), (f"{X}a", f"{X}r", five)])
-    assert found.entities.label_of(found.entities.id_of(f"{X}a")) == 'say "hi"\n'
+    assert facts(read) == sorted([(f"{X}a", f"{X}r", f"{X}b"), (f"{X}a", f"{X}r", five)])
+    assert read.entities.label_of(read.entities.id_of(f"{X}a")) == 'say "hi"\n'
     data = rdflib.Dataset()
     data.add((X.a, X.r, X.b, X.g))
     data.default_graph.add((X.a, X.r, X.c))
@@ -68,7 +68,7 @@ def test_rdflib_graphs_and_datasets():
 
 
 @pytest.mark.filterwarnings("ignore:.*does not look like a valid URI")
-def test_rdflib_terms_that_are_no_iris():
+def test_rdflib_terms_that_are_not_iris():
     graph = rdflib.Graph()
     graph.add((rdflib.URIRef("a b"), X.r, X.b))
     with pytest.raises(BadSource, match="has the URIRef 'a b', which is not an IRI"):
@@ -90,7 +90,7 @@ def test_a_format_is_for_files():
         read_graph([("a", "r", "b")], format="turtle")
 
 
-def test_none_of_these_libraries_is_loaded_for_others():
+def test_other_libraries_are_not_imported():
     code = """
 import sys, fivestar
 fivestar.read_graph([("a", "r", "b")])

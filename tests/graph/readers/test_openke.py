@@ -34,14 +34,14 @@ def test_head_tail_relation(folder):
     assert (report.lines, report.headers, report.triples) == (3, 1, 2)
 
 
-def test_plain_files_win_unless_openke_is_asked_for(folder):
-    place = folder()
-    (place / "train.txt").write_text("a\tr\tb\n")
-    assert list(read_graph(place).entities) == ["a", "b"]
-    assert "USA" in read_graph(place, format="openke").entities
-    (place / "train2id.txt").unlink()
+def test_plain_files_win_unless_openke_is_requested(folder):
+    path = folder()
+    (path / "train.txt").write_text("a\tr\tb\n")
+    assert list(read_graph(path).entities) == ["a", "b"]
+    assert "USA" in read_graph(path, format="openke").entities
+    (path / "train2id.txt").unlink()
     with pytest.raises(BadSource, match=r"has no train2id.txt"):
-        read_graph(place, format="openke")
+        read_graph(path, format="openke")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_plain_files_win_unless_openke_is_asked_for(folder):
         ({"relation2id": ""}, "is empty"),
     ],
 )
-def test_what_does_not_fit(folder, changes, message):
+def test_inconsistent_files_are_refused(folder, changes, message):
     with pytest.raises(BadSource, match=message):
         read_graph(folder(**changes))
 
@@ -73,8 +73,8 @@ def test_bad_lines_are_skipped_on_request(folder):
     assert (report.lines, report.headers, report.bad_lines, report.triples) == (3, 0, 2, 1)
 
 
-def test_names_are_needed(folder):
-    place = folder()
-    (place / "entity2id.txt").unlink()
+def test_files_of_names_are_required(folder):
+    path = folder()
+    (path / "entity2id.txt").unlink()
     with pytest.raises(BadSource, match=r"but no entity2id.txt with their names"):
-        read_graph(place)
+        read_graph(path)

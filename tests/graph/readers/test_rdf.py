@@ -30,8 +30,8 @@ def rows(graph, split="train"):
 
 
 def adds_up(report):
-    told = report.headers + report.blanks + report.bad_lines + report.triples + report.duplicates
-    return report.lines == told + report.literals + report.labels + report.types + (
+    counted = report.headers + report.blanks + report.bad_lines + report.triples + report.duplicates
+    return report.lines == counted + report.literals + report.labels + report.types + (
         report.other_graphs
     )
 
@@ -48,7 +48,7 @@ def write(tmp_path):
 
 @pytest.fixture(params=RDF_FORMATS)
 def path(request, tmp_path):
-    """The same graph in each format."""
+    """Return the same graph in each format."""
     quads = list(ox.parse(TTL.encode(), format=ox.RdfFormat.TURTLE))
     kind = RDF_FORMATS[request.param]
     items = quads if kind.supports_datasets else [quad.triple for quad in quads]
@@ -74,17 +74,17 @@ def test_facts_labels_descriptions_types_and_literals(path):
     ("language", "anne", "bert"),
     [("de", "Anna", "Bertie"), ("fr", "A", "Bert"), ("en", "Anne", "Bertie")],
 )
-def test_labels_in_the_language_asked_for_else_in_none_else_in_any(path, language, anne, bert):
+def test_labels_prefer_the_language_then_none_then_any(path, language, anne, bert):
     graph = read_graph(path, language=language)
     labels = {name: graph.entities.label_of(i) for i, name in enumerate(graph.entities)}
     assert (labels["http://x/anne"], labels["http://x/bert"]) == (anne, bert)
 
 
 def test_literals_and_types_as_triples_on_request(path):
-    kept = read_graph(path, literals="keep")
+    graph = read_graph(path, literals="keep")
     age = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
-    assert ("http://x/anne", "http://x/age", age) in rows(kept)
-    assert kept.report.splits["train"].literals == 0
+    assert ("http://x/anne", "http://x/age", age) in rows(graph)
+    assert graph.report.splits["train"].literals == 0
     typed = read_graph(path, types="triples")
     assert typed.types is None
     assert "http://www.w3.org/1999/02/22-rdf-syntax-ns#type" in typed.relations
@@ -105,14 +105,14 @@ def test_the_format_can_be_given(path):
 @pytest.mark.parametrize(
     "pack", [gzip.compress, bz2.compress, lambda data: pa.compress(data, "zstd", asbytes=True)]
 )
-def test_packed_files(path, pack):
+def test_compressed_files(path, pack):
     packed = path.with_name(f"{path.name}.gz")
     packed.write_bytes(pack(path.read_bytes()))
     assert read_graph(packed, name="g") == read_graph(path, name="g")
 
 
 @pytest.mark.parametrize("kind", ["nq", "trig"])
-def test_named_graphs_can_be_chosen(tmp_path, kind):
+def test_named_graphs_can_be_selected(tmp_path, kind):
     quads = [
         ox.Quad(ox.NamedNode("a:s"), ox.NamedNode("a:p"), ox.NamedNode(f"a:{name}"), graph)
         for name, graph in (
@@ -138,7 +138,7 @@ def test_named_graphs_can_be_chosen(tmp_path, kind):
         read_graph(path, graphs=["a:x"])
 
 
-def test_blank_nodes_of_two_files_are_never_one(tmp_path):
+def test_blank_nodes_of_two_files_are_distinct(tmp_path):
     for kind in ("nt", "ttl"):
         folder = tmp_path / kind
         folder.mkdir()
@@ -149,7 +149,7 @@ def test_blank_nodes_of_two_files_are_never_one(tmp_path):
     assert list(read_graph(tmp_path / "nt" / "train.nt").entities) == ["_:b", "a:c"]
 
 
-def test_blank_nodes_without_a_label_are_numbered(write):
+def test_unlabeled_blank_nodes_are_numbered(write):
     graph = read_graph(write("[] <a:r> [ <a:r> [] ] . _:x <a:r> _:x .", "g.ttl"))
     assert sorted(graph.entities) == ["_:[0]", "_:[1]", "_:[2]", "_:x"]
 
@@ -180,7 +180,7 @@ LINE = st.tuples(TERM, SPACE, TERM, SPACE, TERM, SPACE, st.one_of(st.just(""), T
 @settings(max_examples=50)
 @given(lines=st.lists(LINE, min_size=1, max_size=12), size=st.sampled_from([64, 1 << 16]))
 @example(lines=["<a:b> <a:c> <a:d> .\n", "<a:b> <a:c> <a:d> .\r"], size=64)
-def test_both_ways_of_reading_lines_agree(tmp_path_factory, kind, lines, size):
+def test_fast_and_slow_reading_of_lines_agree(tmp_path_factory, kind, lines, size):
     path = tmp_path_factory.mktemp("lines") / f"g.{kind}"
     path.write_text("".join(lines), newline="")
     with pytest.MonkeyPatch.context() as patch:
@@ -210,7 +210,7 @@ def _outcome(path):
 @pytest.mark.parametrize("kind", ["nt", "nq"])
 @settings(max_examples=50)
 @given(lines=st.lists(LINE, min_size=1, max_size=6))
-def test_what_pyoxigraph_accepts_is_read_and_nothing_else(tmp_path_factory, kind, lines):
+def test_exactly_the_lines_that_pyoxigraph_accepts_are_read(tmp_path_factory, kind, lines):
     accepted = []
     for line in "".join(lines).split("\n"):
         try:
@@ -228,7 +228,7 @@ def test_what_pyoxigraph_accepts_is_read_and_nothing_else(tmp_path_factory, kind
     assert read == len(accepted) or not reports
 
 
-def test_a_bad_line_costs_itself_only(write):
+def test_a_bad_line_affects_no_other_line(write):
     lines = [b"<a:b> <a:c> <a:d> .", b"no", b"\xe9", b"<a:b> <a:c> <a:e f> .", b'<a:b> <a:c> "x .']
     path = write(b"\n".join(lines), "g.nt")
     with pytest.raises(BadLine, match="line 2: is not a statement") as caught:
@@ -246,7 +246,7 @@ def test_lines_are_numbered_across_blocks(write, monkeypatch):
         read_graph(path)
 
 
-def test_an_error_in_turtle_says_where_and_that_it_cannot_be_skipped(write):
+def test_errors_in_turtle_have_a_line_and_cannot_be_skipped(write):
     path = write("<a:b> <a:c> <a:d> .\n\n<a:b> <a:c <a:e> .\n", "g.ttl")
     for choice in ("error", "skip"):
         with pytest.raises(BadLine, match="line 3: is not Turtle: ") as caught:
@@ -256,20 +256,20 @@ def test_an_error_in_turtle_says_where_and_that_it_cannot_be_skipped(write):
 
 
 @pytest.mark.parametrize("cut", [30, 200, -20, -5])
-def test_an_xml_file_that_was_cut_short_is_never_taken_for_a_whole_one(tmp_path, cut):
+def test_truncated_xml_is_refused(tmp_path, cut):
     quads = list(ox.parse(TTL.encode(), format=ox.RdfFormat.TURTLE))
-    whole = ox.serialize([quad.triple for quad in quads], format=ox.RdfFormat.RDF_XML)
-    (tmp_path / "g.rdf").write_bytes(whole[:cut])
+    complete = ox.serialize([quad.triple for quad in quads], format=ox.RdfFormat.RDF_XML)
+    (tmp_path / "g.rdf").write_bytes(complete[:cut])
     with pytest.raises(BadSource, match="not well-formed XML"):
         read_graph(tmp_path / "g.rdf")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text(write):
+def test_byte_order_marks_are_ignored(write):
     for kind in ("nt", "ttl"):
         assert len(read_graph(write("\ufeff<a:b> <a:c> <a:d> .\n", f"g.{kind}")).train) == 1
 
 
-def test_without_pyoxigraph_it_says_what_to_install(write, monkeypatch):
+def test_without_pyoxigraph_the_error_says_how_to_install_it(write, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyoxigraph", None)
     with pytest.raises(MissingExtra, match=r"reading g.nt needs pyoxigraph: .*\[rdf\]"):
         read_graph(write("<a:b> <a:c> <a:d> .\n", "g.nt"))

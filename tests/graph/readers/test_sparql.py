@@ -32,9 +32,9 @@ def save(path, rows, variables=("s", "p", "o")):
         results += "<result>"
         for variable, text in zip(variables, row, strict=True):
             if text:
-                found = term(text)
-                tag = tags[found["type"]]
-                results += f'<binding name="{variable}"><{tag}>{found["value"]}</{tag}></binding>'
+                binding = term(text)
+                tag = tags[binding["type"]]
+                results += f'<binding name="{variable}"><{tag}>{binding["value"]}</{tag}></binding>'
         results += "</result>"
     head = "".join(f'<variable name="{variable}"/>' for variable in variables)
     path.write_text(
@@ -68,14 +68,14 @@ def test_variables_by_name_and_in_order(path, variables):
     assert list(read_graph(path, columns=variables[::-1]).entities) == ["a:s", "a:o"]
 
 
-def test_too_many_variables_need_a_choice(path):
+def test_more_than_three_variables_need_columns(path):
     save(path, [("a:s", "a:p", "a:o", "a:x")], ("a", "b", "c", "d"))
     with pytest.raises(BadSource, match="has 4 columns"):
         read_graph(path)
     assert len(read_graph(path, columns=("a", "b", "c")).train) == 1
 
 
-def test_rows_that_are_no_statement(path):
+def test_rows_that_are_not_statements(path):
     save(path, [("a:s", "a:p", ""), ("text", "a:p", "a:o"), ("a:s", "_:p", "a:o"), *ROWS[:1]])
     with pytest.raises(BadSource, match=r"row 0: has no value for \?o"):
         read_graph(path)
@@ -86,9 +86,9 @@ def test_rows_that_are_no_statement(path):
     assert "cannot be a relation" in reasons[2]
 
 
-def test_results_that_were_cut_short(path):
-    whole = save(path, ROWS * 20).read_bytes()
-    path.write_bytes(whole[:-30])
+def test_truncated_results_are_refused(path):
+    complete = save(path, ROWS * 20).read_bytes()
+    path.write_bytes(complete[:-30])
     with pytest.raises(BadSource, match=r"well-formed|SPARQL result"):
         read_graph(path)
 
