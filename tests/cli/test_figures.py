@@ -57,7 +57,7 @@ def test_each_is_trained_and_plotted(place, name):
 def test_it_can_be_stopped_and_is_not_trained_twice_at_once(place):
     command = ["reproduce", "figure-grid", "--dim", 4, "--out", "a.svg"]
     stopped = run(*command, "--minutes", 1e-9)
-    assert "the same command goes on" in stopped.stderr
+    assert "run the same command again" in stopped.stderr
     assert not (place / "a.svg").exists()
     (folder,) = (path for path in (place / "runs" / "wn18").iterdir() if path.is_dir())
     with file_lock(folder.with_name(f".{folder.name}.lock")):

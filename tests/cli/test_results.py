@@ -20,7 +20,7 @@ name = "{model}"
 [training]
 epochs = 3
 evaluate-every = 1
-batch = 60
+batch-size = 60
 """
 
 
@@ -88,14 +88,14 @@ def test_options_of_a_table(place):
     table = ["reproduce", "table-wn18-fb15k", "--models", "fivestar", "--ledger", "l.jsonl"]
     table += ["--settings", "fivestar.toml", "--dim", 4]
     stopped = run(*table, "--minutes", 1e-9)
-    assert "2 of 2 runs are left: the same command goes on" in stopped.stderr
+    assert "2 of 2 runs left; run the same command again" in stopped.stderr
     assert stopped.exit_code == 0
     run(*table, "--run-minutes", 1e-5, "--graphs", "fb15k")
     assert [(e.data, e.epochs) for e in read_ledger(place / "l.jsonl")] == [("fb15k", 1)]
     for arguments, message in [
-        (["--models", "fivestar,mure"], "the table has fivestar, transe"),
-        (["--graphs", "wn18,umls"], "--graphs wn18,umls: the table has wn18, fb15k; give some"),
-        (["--models", "complex", "--settings", "fivestar.toml"], "not to be trained"),
+        (["--models", "fivestar,mure"], "choose from fivestar, transe"),
+        (["--graphs", "wn18,umls"], "--graphs wn18,umls: choose from wn18, fb15k"),
+        (["--models", "complex", "--settings", "fivestar.toml"], "not among the models to train"),
     ]:
         with pytest.raises(SettingsError, match=message):
             raise run("reproduce", "table-wn18-fb15k", *arguments).exception
@@ -107,7 +107,7 @@ def test_a_run_is_recorded_once(place):
     assert first.exit_code == 0, first.output
     assert "test MRR" in first.stdout
     second = run("reproduce", "record", "my_run", "--ledger", "l.jsonl", "--experiment", "x")
-    assert "ranked before" in second.stderr
+    assert "in the ledger already" in second.stderr
     assert second.stdout == first.stdout
     (entry,) = read_ledger(place / "l.jsonl")
     assert (entry.note, entry.experiment) == ("mine", "by hand")
