@@ -104,8 +104,8 @@ def _short(setting: str) -> str:
     return spaced.replace("slow-", "slow b and c, ").replace("identity-", "identity, ")
 
 
-def judged(scores: Scores) -> str:
-    """Return the two leave-one-graph-out judgements."""
+def leave_one_out_table(scores: Scores) -> str:
+    """Return the results of leaving one graph out, with one setting for all or one per group."""
     constant = leave_one_out(scores, [ORDER])
     groups = [[g for g in ORDER if g in WEAK], [g for g in ORDER if g not in WEAK]]
     by_group = leave_one_out(scores, groups)
@@ -137,7 +137,7 @@ def rates_table(scores: Scores) -> str:
 
 
 def defaults_table(scores: Scores, finals: Trials) -> str:
-    """Return the defaults of 5★E and ComplEx beside the best found in all trials."""
+    """Return the results of the defaults of 5★E and ComplEx, and the best found in all trials."""
     own = {(trial["setting"], trial["data"]): trial for trial in finals}
     heads = ("5★E default", "minutes", "b and c at full rate", "best found", "ratio")
     rows = [["graph", *heads, "ComplEx default", "minutes"]]
@@ -194,7 +194,7 @@ def page() -> str:
     parts = {
         "MATRIX": matrix(scores, trials),
         "RATES": rates_table(scores),
-        "JUDGED": judged(scores),
+        "JUDGED": leave_one_out_table(scores),
         "DEFAULTS": defaults_table(scores, finals),
         "SELF": self_answers(trials, finals),
         "MODELS": models_table(read_trials(path, "models")),
