@@ -11,12 +11,13 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
+import fivestar
 from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import warn
 
 if TYPE_CHECKING:
+    from fivestar.prediction.train import SearchResult
     from fivestar.runs.settings import Settings
-    from fivestar.training.search.study import Search
 
 EXAMPLE = "Example: fivestar search nell-995-h25 --dim 100 --trials 12 --minutes 60 --out best.toml"
 
@@ -97,33 +98,31 @@ def search(  # noqa: PLR0913
     from fivestar.cli.long_work import WatchedTrials  # noqa: PLC0415
     from fivestar.graph.reading import read_graph  # noqa: PLC0415
     from fivestar.training.search.space import read_space  # noqa: PLC0415
-    from fivestar.training.search.study import Search  # noqa: PLC0415  (slow to import)
-    from fivestar.training.search.trials import Plan  # noqa: PLC0415
 
     training = {"epochs": epochs, "evaluate_every": evaluate_every, "seed": seed}
     read = read_graph(graph)
-    base = _base(read.name, settings_file, {"name": model, "dim": dim}, training).for_graph(read)
-    chosen = read_space(space, read.name)
-    plan = Plan(
-        graph=read,
-        base=base,
-        space=chosen if dim is None else chosen.without("model.dim"),
+    base = _base(read.name, settings_file, {"name": model, "dim": dim}, training)
+    searched = read_space(space, read.name)
+    result = fivestar.search(
+        read,
+        base,
+        space=searched if dim is None else searched.without("model.dim"),
         trials=trials,
+        minutes=minutes,
+        trial_minutes=trial_minutes,
         sampler=sampler,
         pruner=pruner,
-        trial_minutes=trial_minutes,
-        minutes=minutes,
+        storage=storage or Path("searches") / f"{read.name}-{base.model.name}.journal",
+        out=out,
+        watcher=WatchedTrials(),
     )
-    default = Path("searches") / f"{read.name}-{base.model.name}.journal"
-    study = Search(plan, storage or default)
-    study.run(WatchedTrials(), out)
     if plots is not None:
-        _draw(study, plots)
+        _draw(result, plots)
     if as_json:
-        found = [asdict(trial) for trial in study.tried()]
-        typer.echo(json.dumps({"trials": found, "importance": study.importances()}, indent=1))
+        listed = [asdict(trial) for trial in result.trials]
+        typer.echo(json.dumps({"trials": listed, "importance": result.importances}, indent=1))
         return
-    _show(study, out)
+    _show(result, out)
 
 
 def _base(
@@ -138,32 +137,31 @@ def _base(
     return recipe(graph, model["name"] or "fivestar", changes, file)
 
 
-def _show(study: Search, out: Path | None) -> None:
+def _show(result: SearchResult, out: Path | None) -> None:
     from fivestar.cli.long_work import describe_settings  # noqa: PLC0415
 
     table = Table("trial", "", "valid MRR", "epochs", "settings", box=SIMPLE)
-    for tried in sorted(study.tried(), key=lambda t: (t.state != "complete", -(t.mrr or 0))):
+    for tried in sorted(result.trials, key=lambda t: (t.state != "complete", -(t.mrr or 0))):
         mrr = "" if tried.mrr is None else f"{tried.mrr:.4f}"
         epochs = "" if tried.epochs is None else str(tried.epochs)
         table.add_row(str(tried.number), tried.state, mrr, epochs, describe_settings(tried.point))
     screen.print(table)
-    found = study.best()
-    if found is None:
+    best = result.best
+    if best is None:
         warn("no trial is complete yet")
         return
     where = f"; its settings are in {out}" if out else ""
-    text = f"best: trial {found[1].number}, validation MRR {found[1].mrr:.4f}{where}"
+    text = f"best: trial {best.number}, validation MRR {best.mrr:.4f}{where}"
     screen.print(text, markup=False, soft_wrap=True)
 
 
-def _draw(study: Search, folder: Path) -> None:
+def _draw(result: SearchResult, folder: Path) -> None:
     from fivestar.analysis.plots.search import history, importance  # noqa: PLC0415
     from fivestar.analysis.plots.style import save_figure  # noqa: PLC0415  (slow to import)
 
     folder.mkdir(parents=True, exist_ok=True)
-    save_figure(history(study.tried()), folder / "history.png")
-    shares = study.importances()
-    if shares:
-        save_figure(importance(shares), folder / "importance.png")
+    save_figure(history(result.trials), folder / "history.png")
+    if result.importances:
+        save_figure(importance(result.importances), folder / "importance.png")
     else:
         warn("too few different trials to estimate parameter importance")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_origin
 import typer
 from pydantic import BaseModel
 
+import fivestar
 from fivestar.cli.budget import (
     Budget,
     BudgetDims,
@@ -198,12 +199,12 @@ def _with_validation(
 
 def _resume(folder: Path, *, tensorboard: bool) -> None:
     from fivestar.runs.run import read_begun_run  # noqa: PLC0415
-    from fivestar.training import train as training  # noqa: PLC0415
 
     _, settings = read_begun_run(folder)
     with training_display(settings.training.epochs, folder if tensorboard else None) as shown:
-        run = training.resume(folder, shown.on_epoch, shown.on_step, shown.on_stage)
-    _report(run.metrics, folder)
+        callbacks = {name: getattr(shown, name) for name in ("on_epoch", "on_step", "on_stage")}
+        model = fivestar.resume(folder, progress=False, **callbacks)
+    _report(model.metrics, folder)
 
 
 def _values(

@@ -27,6 +27,7 @@ from fivestar.training import train as training
 from fivestar.training.validation import StageCallback, with_validation
 
 if TYPE_CHECKING:
+    from fivestar.training.search.space import Space
     from fivestar.training.search.trials import Pruner, Sampler, Tried, Watcher
 
 PathLike = str | os.PathLike[str]
@@ -160,17 +161,18 @@ class SearchResult:
 
     Attributes:
         settings: those with the best validation MRR; None if no trial is complete.
+        best: the trial with these settings.
         trials: all trials.
         importances: share of the differences in MRR that each setting explains.
     """
 
     settings: Settings | None
+    best: Tried | None
     trials: list[Tried]
     importances: dict[str, float]
 
     def __repr__(self) -> str:
-        best = max((trial.mrr for trial in self.trials if trial.mrr is not None), default=None)
-        shown = "" if best is None else f", best validation MRR {best:.4f}"
+        shown = "" if self.best is None else f", best validation MRR {self.best.mrr:.4f}"
         return f"SearchResult({len(self.trials)} trials{shown})"
 
     def _repr_html_(self) -> str:
@@ -190,7 +192,7 @@ def search(  # noqa: PLR0913
     source: Any = None,
     settings: SettingsLike | None = None,
     *,
-    space: str = "small",
+    space: str | Space = "small",
     trials: int = 12,
     minutes: float = 0,
     trial_minutes: float = 0,
@@ -206,7 +208,7 @@ def search(  # noqa: PLR0913
     Args:
         source: a graph with validation triples, as for `train`.
         settings: settings that are not searched.
-        space: what to search: "paper", "small", or a TOML file.
+        space: what to search: "paper", "small", a TOML file, or a `Space`.
         trials: number of trials of the study, in all processes together.
         minutes: stop after this long; 0 for no limit.
         trial_minutes: limit per trial; 0 for no limit.
@@ -230,7 +232,7 @@ def search(  # noqa: PLR0913
     graph = _graph(source)
     values = merge_settings(settings, options)
     base = make_settings(values) if isinstance(values, Mapping) else values
-    searched = read_space(space, graph.name)
+    searched = read_space(space, graph.name) if isinstance(space, str) else space
     for section, given in _by_section(options).items():
         for name in given:
             searched = searched.without(f"{section}.{name}")
@@ -243,8 +245,8 @@ def search(  # noqa: PLR0913
     with temporary or nullcontext("") as folder:
         study = Search(plan, Path(folder) / "study.journal" if storage is None else Path(storage))
         study.run(watcher or Quiet(), None if out is None else Path(out))
-        best = study.best()
-        return SearchResult(None if best is None else best[0], study.tried(), study.importances())
+        settings, best = study.best() or (None, None)
+        return SearchResult(settings, best, study.tried(), study.importances())
 
 
 def merge_settings(settings: SettingsLike | None, options: Mapping[str, Any]) -> SettingsLike:
