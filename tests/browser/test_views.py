@@ -43,7 +43,7 @@ def test_geometry(visit):
     expect(facts).to_contain_text("Dimension 8")
 
 
-def test_the_sphere_turns_by_keys_and_by_drag(visit):
+def test_sphere_rotates_by_keys_and_drag(visit):
     open_view(visit, "geometry")
     page = visit.page
     page.get_by_role("button", name="Pause").click()
@@ -65,7 +65,7 @@ def test_the_sphere_turns_by_keys_and_by_drag(visit):
     assert len(set(pictures)) == 3
 
 
-def test_the_plane_shows_how_much_of_the_map_is_done(visit):
+def test_plane_shows_the_progress_of_the_map(visit):
     open_view(visit, "geometry")
     plane, slider = (
         visit.page.locator("canvas.plane"),
@@ -80,7 +80,7 @@ def test_the_plane_shows_how_much_of_the_map_is_done(visit):
     assert plane.screenshot() == done
 
 
-def test_nothing_moves_for_those_who_want_it_so(visiting, address):
+def test_reduced_motion(visiting, address):
     visit = visiting(address, reduced_motion="reduce")
     open_view(visit, "geometry")
     stage = visit.page.locator(".stage")
@@ -91,12 +91,12 @@ def test_nothing_moves_for_those_who_want_it_so(visiting, address):
     assert stage.screenshot() == before
 
 
-def test_a_run_without_maps_says_so(visit):
+def test_model_without_mobius_maps(visit):
     visit.open("view=geometry&run=complex&relation=in_country")
     expect(visit.page.get_by_role("heading", name="No Möbius maps in this model")).to_be_visible()
 
 
-def test_without_webgl_the_plane_is_left(visiting, address):
+def test_plane_without_webgl(visiting, address):
     visit = visiting(address)
     forbid = """
       const original = HTMLCanvasElement.prototype.getContext;
@@ -173,7 +173,7 @@ def test_compare_two_runs(visit):
     expect(page.locator(".column").first.get_by_role("heading", name="complex")).to_be_visible()
 
 
-def test_one_run_says_how_to_serve_two(visiting, guarded_address):
+def test_compare_with_one_run(visiting, guarded_address):
     visit = visiting(guarded_address)
     visit.open("view=compare")
     visit.page.get_by_label("Token", exact=True).fill(TOKEN)
@@ -201,7 +201,7 @@ def test_dark_and_light(visit):
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_phone_shows_all_of_it(visiting, address, name):
+def test_phone_layout(visiting, address, name):
     visit = visiting(address, viewport={"width": 390, "height": 844}, has_touch=True)
     open_view(visit, name)
     page = visit.page
@@ -210,7 +210,7 @@ def test_a_phone_shows_all_of_it(visiting, address, name):
     assert min(page.locator("button, select, nav a").evaluate_all(heights)) >= 44
 
 
-def test_the_interface_is_documented_without_help_from_elsewhere(visiting, address):
+def test_api_docs_work_offline(visiting, address):
     visit = visiting(address)
     visit.page.goto(f"{address}/docs")
     expect(visit.page.get_by_text("/api/predict/tails")).to_be_visible()

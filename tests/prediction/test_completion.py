@@ -58,7 +58,7 @@ def everything(trained):
 
 
 @pytest.mark.parametrize("goal", [Goal(top=25, slots="all"), Goal(threshold=0.03, slots="all")])
-def test_against_scoring_everything(model, goal, monkeypatch):
+def test_agrees_with_scoring_everything(model, goal, monkeypatch):
     monkeypatch.setattr(completion, "TILE", 16)
     monkeypatch.setattr(completion, "BATCH_SIZE", 11)
     monkeypatch.setattr(scoring, "BATCH_SIZE", 11)
@@ -77,7 +77,7 @@ def test_against_scoring_everything(model, goal, monkeypatch):
         assert sure <= set(got)
 
 
-def test_only_slots_that_a_relation_has(model):
+def test_seen_slots_only(model):
     found = complete(model, Goal(top=1000))
     train = model.graph.train
     loops = train.heads == train.tails
@@ -97,7 +97,7 @@ def test_some_relations(model):
     assert set(found.triples.relations.tolist()) == {number}
 
 
-def test_stopped_and_started_again(model, tmp_path, monkeypatch):
+def test_interrupted_completion_resumes(model, tmp_path, monkeypatch):
     out, goal = tmp_path / "new.parquet", Goal(top=20)
     asked = []
     whole = Completer.complete_relation
@@ -126,7 +126,7 @@ def test_stopped_and_started_again(model, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", completion_file.FORMATS)
-def test_what_is_written_reads_back(model, suffix, tmp_path):
+def test_written_files_read_back(model, suffix, tmp_path):
     out = tmp_path / f"new{suffix}"
     found = complete_to_file(out, model, Goal(top=7))
     graph = model.graph
@@ -159,7 +159,7 @@ def test_rdf_is_valid(model, tmp_path):
 @pytest.mark.parametrize(
     "name", ["http://x.org/a", "<http://x.org/a>", "a b", 'q"<>\\^`{|}', "concept:x y", "ü", "%"]
 )
-def test_names_become_iris_that_stay_apart(name):
+def test_names_become_distinct_iris(name):
     found = iri(name, "entity")
     assert not set(found) & set('<>"{}|^`\\ \t\n')
     assert iri(name + "2", "entity") != found
@@ -196,14 +196,14 @@ def test_without_validation():
 
 
 @pytest.mark.filterwarnings("ignore:no fact of graph can be held out")
-def test_names_with_tabs_are_refused_before_anything_is_asked(tmp_path):
+def test_names_with_tabs_are_refused_early(tmp_path):
     graph = fivestar.read_graph([("a\tb", "r", "c"), ("c", "r", "d"), ("d", "r", "e")])
     run = fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}})
     with pytest.raises(OutputError, match=r"write \.parquet"):
         complete_to_file(tmp_path / "new.tsv", run, Goal(top=1))
 
 
-def test_the_command(tmp_path):
+def test_complete_command(tmp_path):
     folder = tmp_path / "run"
     fivestar.train(people_graph(0.2, 0.1), SETTINGS, folder)
     out = tmp_path / "new.tsv"
@@ -216,7 +216,7 @@ def test_the_command(tmp_path):
     assert CliRunner().invoke(app, ["complete", str(folder), *everywhere]).exit_code == 0
 
 
-def test_nothing_is_found_where_nothing_is_new(model):
+def test_unreachable_threshold_finds_nothing(model):
     none = complete(model, Goal(threshold=1.0))
     assert isinstance(none.triples, Triples)
     assert len(none) == 0

@@ -36,11 +36,11 @@ def test_contributions_add_up_to_the_score(form):
 
 
 @pytest.mark.parametrize("form", sorted(NOT_A_SUM))
-def test_scores_that_are_no_sum_have_none(form):
+def test_scores_that_are_not_sums_have_no_contributions(form):
     assert terms(made(form), TRIPLE, dim=4) is None
 
 
-def test_a_comparison_of_someone_else_that_is_no_sum_has_none():
+def test_third_party_similarity_that_is_not_a_sum():
     class Odd(AutogradSimilarity):
         def score_pairs(self, query, tails):
             return (query * tails).sum(dim=-1).tanh()
@@ -50,7 +50,7 @@ def test_a_comparison_of_someone_else_that_is_no_sum_has_none():
     assert terms(model, TRIPLE, dim=4) is None
 
 
-def test_a_dimension_is_its_real_and_imaginary_part():
+def test_a_dimension_has_real_and_imaginary_part():
     model = made("complex")
     each, _ = terms(model, TRIPLE, dim=4)
     with torch.no_grad():

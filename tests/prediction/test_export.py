@@ -111,14 +111,14 @@ def test_numpy_needs_no_pickle_and_every_row_has_its_name(reciprocals, tmp_path)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True))
-def test_names_are_single_words_that_stay_apart(names):
+def test_words_are_distinct(names):
     words = [word_of(name) for name in names]
     assert [name_of(word) for word in words] == names
     assert all(len(word.split()) == 1 for word in words)
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4))
-def test_numbers_as_text_keep_every_bit(numbers):
+def test_text_keeps_every_bit(numbers):
     rows = np.array(numbers[: len(numbers) // 2 * 2], np.float32).reshape(-1, 2)
     found = [line.split(" ") for line in as_text(rows, " ")]
     np.testing.assert_array_equal(np.array(found, dtype=np.float32), rows)
@@ -165,7 +165,7 @@ def test_the_projector_of_tensorboard_reads_its_files(trained, run, tmp_path):
     assert "Paris\tParis\tcity" in (tmp_path / "typed" / "metadata.tsv").read_text()
 
 
-def test_vectors_come_with_a_recipe_that_works(trained, tmp_path, monkeypatch):
+def test_vectors_have_a_working_readme(trained, tmp_path, monkeypatch):
     run = fivestar.load(trained)
     export.export_vectors(run, tmp_path / "out")
     candidates = np.load(tmp_path / "out" / "candidates.npy", allow_pickle=False)
@@ -179,14 +179,14 @@ def test_vectors_come_with_a_recipe_that_works(trained, tmp_path, monkeypatch):
     assert set(found["ids"][0]) == set(best[0].tolist())
 
 
-def test_vectors_of_a_model_without_them_leave_nothing_behind(run, tmp_path):
+def test_failed_vector_export_leaves_nothing(run, tmp_path):
     other = Run(run.graph, run.settings, made("murp", len(NAMES), 4, dtype=torch.float32))
     with pytest.raises(ExportImpossible, match="hyperbolic"):
         export.export_vectors(other, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_torch_program_scores_as_the_model_does(run, tmp_path):
+def test_torch_program_scores_as_the_model(run, tmp_path):
     export.export_torch(run, tmp_path / "out")
     scorer = torch.export.load(tmp_path / "out" / "scorer.pt2").module()
     scores_as(scorer, run.model)
@@ -194,7 +194,7 @@ def test_a_torch_program_scores_as_the_model_does(run, tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_model_is_a_torch_program(form):
+def test_every_model_exports_to_torch(form):
     model = made(form, dtype=torch.float32)
     scores_as(torch_program(model).module(), model)
 
@@ -209,7 +209,7 @@ def scores_as(scorer, model):
 
 
 @pytest.mark.parametrize("form", ["fivestar mobius hermitian inner", "transe l2", "conve", "murp"])
-def test_onnx_scores_as_the_model_does(form, tmp_path):
+def test_onnx_scores_as_the_model(form, tmp_path):
     pytest.importorskip("onnxscript")
     reference = pytest.importorskip("onnx.reference")
     model = made(form, dtype=torch.float32)
@@ -223,14 +223,14 @@ def test_onnx_scores_as_the_model_does(form, tmp_path):
     scores_as(scorer, model)
 
 
-def test_onnx_asks_for_what_it_needs(run, tmp_path, monkeypatch):
+def test_onnx_without_its_extra(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(MissingExtra, match=r"pip install 'fivestar-kge\[onnx\]'"):
         export.export_onnx(run, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_huggingface_is_the_run_itself_without_what_only_training_needs(trained, tmp_path):
+def test_huggingface_copies_the_run(trained, tmp_path):
     export.export_huggingface(trained, tmp_path / "out")
     there = {path.name for path in (tmp_path / "out").iterdir()}
     here = {path.name for path in trained.iterdir()}
@@ -242,7 +242,7 @@ def test_huggingface_is_the_run_itself_without_what_only_training_needs(trained,
     assert yaml.safe_load(top)["library_name"] == "fivestar-kge"
 
 
-def test_huggingface_refuses_what_is_damaged_or_has_no_card(trained, tmp_path):
+def test_huggingface_refuses_damaged_runs(trained, tmp_path):
     run = fivestar.load(trained)
     run.save(tmp_path / "run")
     (tmp_path / "run" / "README.md").write_text("# no front matter\n")
@@ -255,7 +255,7 @@ def test_huggingface_refuses_what_is_damaged_or_has_no_card(trained, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_an_existing_folder_is_never_touched(run, tmp_path):
+def test_existing_folders_are_kept(run, tmp_path):
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(OutputError, match="exists already"):
         export.export_numpy(run, tmp_path)
@@ -263,7 +263,7 @@ def test_an_existing_folder_is_never_touched(run, tmp_path):
 
 
 @pytest.mark.parametrize("form", [*export.EXPORTERS, "huggingface"])
-def test_the_command(form, trained, tmp_path):
+def test_export_command(form, trained, tmp_path):
     if form == "onnx":
         pytest.importorskip("onnxscript")
     options = ["--to", form, "--out", str(tmp_path / "out")]
@@ -273,7 +273,7 @@ def test_the_command(form, trained, tmp_path):
         assert path.name in shown.output
 
 
-def test_the_command_knows_hf_and_says_what_is_missing(trained, tmp_path):
+def test_export_command_options(trained, tmp_path):
     options = ["--hf", "--out", str(tmp_path / "out")]
     assert CliRunner().invoke(app, ["export", str(trained), *options]).exit_code == 0
     assert fivestar.load(tmp_path / "out").graph == fivestar.load(trained).graph

@@ -44,7 +44,7 @@ def model():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, form.values())))
-def test_nothing_that_was_trained_changes(form):
+def test_trained_parameters_do_not_change(form):
     model = trained(**form)
     larger = model.add_entities(FACTS)
     count = len(model.graph.entities)
@@ -60,7 +60,7 @@ def test_nothing_that_was_trained_changes(form):
     assert after <= before
 
 
-def test_what_it_learns(model):
+def test_new_triples_are_learned(model):
     larger = model.add_entities(FACTS)
     assert larger.predict_tails("Neo", "lives_in", top=3)[0].id == "c3"
     assert larger.score("Neo", "lives_in", "c3").split == "train"
@@ -75,7 +75,7 @@ def test_what_it_learns(model):
         model.graph.entities.find("Neo")
 
 
-def test_old_answers_stay_where_they_were(model):
+def test_old_answers_stay_in_place(model):
     newcomers = [(f"n{i}", "lives_in", f"c{i % 7}") for i in range(20)]
     larger = fivestar.TrainedModel.of(fold_in(model, newcomers).run)
     old = len(model.graph.entities)
@@ -90,7 +90,7 @@ def test_old_answers_stay_where_they_were(model):
     assert overtaken <= 80
 
 
-def test_several_that_know_each_other(model):
+def test_several_related_entities(model):
     facts = [*FACTS, ("Trinity", "knows", "Neo"), ("Trinity", "lives_in", "c3")]
     seen = []
     found = fold_in(model, facts, epochs=3, progress=lambda *at: seen.append(at))
@@ -102,7 +102,7 @@ def test_several_that_know_each_other(model):
     assert found.run.metrics["folded_in"] == {"entities": 2, "facts": 4}
 
 
-def test_the_same_twice(model):
+def test_deterministic(model):
     one, two = (model.add_entities(FACTS).model.entities for _ in range(2))
     np.testing.assert_array_equal(one.detach().numpy(), two.detach().numpy())
 
@@ -124,7 +124,7 @@ def test_bad_requests(model):
     assert list(possible_misspellings(found.new, model.graph.entities)) == ["p33x"]
 
 
-def test_the_command_has_the_defaults_of_the_library():
+def test_command_and_library_have_the_same_defaults():
     shown = inspect.signature(command).parameters
     assert (shown["epochs"].default, shown["lr"].default) == (EPOCHS, LEARNING_RATE)
 

@@ -68,7 +68,7 @@ def steps_of(facts):
 
 
 @given(facts_of | dense_facts, triple_facts)
-def test_paths_are_those_of_a_search(facts, triple):
+def test_paths_agree_with_brute_force(facts, triple):
     steps = steps_of(facts)
     found = count_paths(steps, triple)
     fact = (triple.head, triple.relation, triple.tail)
@@ -84,7 +84,7 @@ def test_paths_are_those_of_a_search(facts, triple):
 
 
 @given(facts_of | dense_facts, triple_facts, st.integers(1, 7))
-def test_small_pieces_give_the_same(facts, triple, size):
+def test_chunk_size_does_not_matter(facts, triple, size):
     steps = steps_of(facts)
     whole = count_paths(steps, triple)
     with pytest.MonkeyPatch.context() as patch:
@@ -95,7 +95,7 @@ def test_small_pieces_give_the_same(facts, triple, size):
 
 
 @given(dense_facts, triple_facts, st.data())
-def test_reliability_is_that_of_all_other_pairs(facts, triple, data):
+def test_reliability_agrees_with_brute_force(facts, triple, data):
     pairs = [
         (head, tail)
         for head, tail in product(range(ENTITIES), repeat=2)
@@ -118,7 +118,7 @@ def test_reliability_is_that_of_all_other_pairs(facts, triple, data):
 
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.integers(1, 9))
-def test_pieces_of_segments_are_the_whole(counts, size):
+def test_segments_in_pieces(counts, size):
     count = np.array(counts, np.int64)
     segments = Segments(np.arange(len(count)) * 10, count)
     rows, places = segments.places()
@@ -130,7 +130,7 @@ def test_pieces_of_segments_are_the_whole(counts, size):
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=3))
-def test_keys_know_their_links(links):
+def test_keys_encode_links(links):
     key = key_of(10, *(np.array([link]) for link in links))
     assert sequence_of(int(key[0]), 10) == tuple(links)
 
@@ -161,7 +161,7 @@ def test_a_hub_takes_bounded_work(monkeypatch):
     assert sum(taken) < 100 * len(graph.train)
 
 
-def test_what_is_too_much_is_told_and_sampled(monkeypatch):
+def test_large_counts_are_sampled(monkeypatch):
     rng = np.random.default_rng(0)
     triples = Triples.of(rng.integers(0, [40, 2, 40], (1500, 3))).distinct()
     triples = triples.take(np.flatnonzero(triples.heads != triples.tails))

@@ -58,7 +58,7 @@ def test_every_model_is_either_exported_or_refused():
 
 
 @pytest.mark.parametrize("form", EXPORTABLE)
-def test_the_largest_product_is_the_best_answer(form):
+def test_largest_product_is_the_best_answer(form):
     run = run_of(form)
     vectors = candidate_vectors(run)
     assert vectors.dtype == np.float32
@@ -68,12 +68,12 @@ def test_the_largest_product_is_the_best_answer(form):
 
 @pytest.mark.parametrize("form", ["fivestar mobius hermitian distance", "mure", "complex"])
 @given(scale=st.floats(0.01, 10))
-def test_whatever_the_size_of_the_tables(form, scale):
+def test_any_table_size(form, scale):
     ranks_alike(run_of(form, scale=scale), *every_query())
 
 
 @pytest.mark.parametrize("form", REFUSED)
-def test_what_is_no_product_is_refused_with_the_reason(form):
+def test_other_similarities_are_refused_with_a_reason(form):
     run = run_of(form)
     for ask in (candidate_vectors, lambda run: query_vectors(run, [0], [0])):
         with pytest.raises(ExportImpossible) as error:
@@ -81,7 +81,7 @@ def test_what_is_no_product_is_refused_with_the_reason(form):
         assert REFUSED[form] in str(error.value)
 
 
-def test_what_nobody_has_thought_of_is_refused_too():
+def test_third_party_similarities_are_refused():
     class Mine(InnerProduct):
         """Might score in another way."""
 
@@ -101,7 +101,7 @@ def test_biases_within_biases():
         torch.testing.assert_close(gap, gap[:, :1].expand_as(gap), rtol=1e-4, atol=1e-4)
 
 
-def test_reciprocal_rows_answer_for_heads_and_without_them_they_are_refused():
+def test_head_queries_need_reciprocals():
     with_them, without = run_of("complex"), run_of("complex", RELATIONS)
     asked = query_vectors(with_them, [4], [RELATIONS + 1])
     best = int(np.argmax(asked @ candidate_vectors(with_them).T))
@@ -128,7 +128,7 @@ def test_bad_ids(heads, relations, error, text):
 
 
 @pytest.mark.parametrize("form", ["fivestar mobius hermitian inner", "transe l2", "mure", "conve"])
-def test_faiss_finds_the_ten_best(form):
+def test_faiss_finds_the_top_ten(form):
     faiss = pytest.importorskip("faiss")
     run = run_of(form)
     vectors = candidate_vectors(run)

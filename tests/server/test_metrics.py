@@ -10,7 +10,7 @@ def value(text, line):
     return float(found)
 
 
-def test_what_is_counted():
+def test_one_worker():
     metrics = Metrics(["/a", "/b"])
     for route, status, seconds in (("/a", 200, 0.0005), ("/a", 200, 0.3), ("/c", 418, 99.0)):
         metrics.begin()
@@ -31,7 +31,7 @@ def test_what_is_counted():
     assert "/b" not in text
 
 
-def test_workers_count_together(tmp_path):
+def test_several_workers(tmp_path):
     file = tmp_path / "metrics"
     file.touch()
     workers = [Metrics(["/a"], file) for _ in range(3)]

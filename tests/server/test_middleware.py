@@ -53,7 +53,7 @@ def test_malformed_bodies(client, body, status):
     assert client.post(ASK, json=GOOD).status_code == 200
 
 
-def test_a_body_without_length_is_measured_too(client):
+def test_bodies_without_content_length_are_limited(client):
     def endless():
         for _ in range(64):
             yield b" " * 65536
@@ -62,7 +62,7 @@ def test_a_body_without_length_is_measured_too(client):
     assert (found.status_code, found.json()["code"]) == (413, "too-large")
 
 
-def test_other_kinds_of_bodies(client):
+def test_other_content_types(client):
     assert post(client, json.dumps(GOOD), "text/plain").status_code == 422
     form = client.post(ASK, data=GOOD)
     assert form.status_code == 422
@@ -91,23 +91,23 @@ def test_path_tricks(server, path):
     )
 
 
-def test_what_is_not_http(server):
+def test_invalid_http(server):
     assert b"400" in _raw(server, "\x16\x03\x01 hello\r\n\r\n")
     assert b"400" in _raw(server, "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n")
 
 
-def test_names_that_strangers_gave_this_machine(server):
+def test_foreign_host_names_are_refused(server):
     found = httpx.get(f"{server}/api/runs", headers={"host": "evil.example"})
     assert (found.status_code, found.json()["code"]) == (400, "unknown-host")
     for name in ("localhost:8005", "127.0.0.1", "[::1]:80", "LOCALHOST"):
         assert httpx.get(f"{server}/health", headers={"host": name}).status_code == 200
 
 
-def test_the_page_may_be_looked_for(client):
+def test_head_of_the_page(client):
     assert client.head("/").status_code == client.get("/").status_code
 
 
-def test_headers_of_everything(client):
+def test_security_headers(client):
     for path in ("/", "/docs", "/api/runs", "/nothing", "/metrics", "/openapi.json"):
         found = client.get(path)
         assert found.headers["x-content-type-options"] == "nosniff"
@@ -152,7 +152,7 @@ def test_the_token(guarded):
     assert odd.status_code == 401
 
 
-def test_another_origin(guarded):
+def test_cors(guarded):
     for origin, allowed in (("https://friend.example", True), ("https://evil.example", False)):
         asked = {"origin": origin, "access-control-request-method": "POST"}
         found = guarded.options(ASK, headers=asked)
@@ -167,7 +167,7 @@ def test_limits(guarded):
     assert guarded.post("/api/predict/batch", json=three, headers=headers).status_code == 413
 
 
-def test_a_request_that_takes_too_long(guarded):
+def test_timeout(guarded):
     """A body that never comes is not waited for."""
     address = str(guarded.base_url)
     head = (
@@ -188,7 +188,7 @@ def test_bad_tokens(tmp_path, content):
         read_token(tmp_path / "nothing")
 
 
-def test_clients_that_go_away(server, client):
+def test_clients_that_disconnect(server, client):
     dice = random.Random(0)  # noqa: S311
     body = json.dumps(GOOD | {"top": 1000}).encode()
     whole = (

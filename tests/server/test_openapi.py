@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 
-def test_what_is_promised(server, tmp_path):
+def test_server_conforms_to_openapi(server, tmp_path):
     command = Path(sys.executable).with_name("schemathesis")
     words = ["run", f"{server}/openapi.json", "--checks=all", "--max-examples=15", "--seed=1"]
     done = subprocess.run(
@@ -18,7 +18,7 @@ def test_what_is_promised(server, tmp_path):
     assert "Tested: 18" in done.stdout
 
 
-def test_the_document(client):
+def test_openapi_document(client):
     document = client.get("/openapi.json").json()
     assert document["openapi"].startswith("3.1")
     text = json.dumps(document)

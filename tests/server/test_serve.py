@@ -33,7 +33,7 @@ def test_one_process(served_runs):
         assert "Traceback" not in rest
 
 
-def test_several_processes_share_the_tables(served_runs):
+def test_workers_share_parameters(served_runs):
     with started(str(served_runs[0]), "--workers", "2") as (process, address):
         _wait_for_workers(process.pid, 2)
         for _ in range(20):
@@ -68,14 +68,14 @@ def _maps(pid):
 
 
 @pytest.mark.parametrize("words", [["--token-file", "nothing"], []])
-def test_what_cannot_be_served(tmp_path, words):
+def test_invalid_runs_and_tokens(tmp_path, words):
     found = CliRunner().invoke(app, ["serve", str(tmp_path / "nothing"), *words, "--port", "0"])
     assert found.exit_code == 1
     told = "cannot read the token" if words else "no folder"
     assert told in str(found.exception)
 
 
-def test_a_port_that_is_taken(served_runs):
+def test_port_in_use(served_runs):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -91,7 +91,7 @@ def test_warnings(served_runs):
     assert "cannot listen at 256.1.1.1" in str(found.exception)
 
 
-def test_every_option_arrives(served_runs, tmp_path, monkeypatch):
+def test_all_options_are_passed_on(served_runs, tmp_path, monkeypatch):
     seen = {}
 
     def run_server(settings, port, *, log_requests, on_start):
