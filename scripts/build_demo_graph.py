@@ -6,7 +6,7 @@ babel. Run it as ``python scripts/build_demo_graph.py NEW_FOLDER`` after install
 ``demo-data``; the result is committed as src/fivestar/graph/demo.
 
 GeoNames lists the languages *spoken* in a country by number of speakers, not the official ones, so
-the relation is called ``language_spoken``.
+the relation is named ``language_spoken``.
 
 A name is also the identifier of its entity, so each name is unique:
 
@@ -17,7 +17,7 @@ A name is also the identifier of its entity, so each name is unique:
 * of the cities of one country that share a name, only one is kept: the capital, or else the most
   populous, or else the one with the lowest GeoNames id (no source here names the provinces).
 
-Any clash that is left stops the build.
+Any remaining clash stops the build.
 """
 
 from __future__ import annotations
@@ -68,22 +68,22 @@ class Source:
 
 @dataclass
 class Builder:
-    """Collects facts, and refuses a name that would stand for two things."""
+    """Collects facts, and refuses a name with two meanings."""
 
     facts: set[Fact] = field(default_factory=set)
     meaning: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def entity(self, name: str, kind: str, code: object) -> str:
-        """Record what the name stands for, and return it."""
+        """Record the meaning of a name, and return the name."""
         if not name or name != name.strip() or not name.isprintable():
             raise ValueError(f"{kind} {code} has the unusable name {name!r}")
         known = self.meaning.setdefault(name, (kind, str(code)))
         if known != (kind, str(code)):
-            raise ValueError(f"{name!r} stands for both {known} and {(kind, str(code))}")
+            raise ValueError(f"{name!r} means both {known} and {(kind, str(code))}")
         return name
 
     def add(self, head: str, relation: str, tail: str) -> None:
-        """Add one fact; a fact that is already there changes nothing."""
+        """Add a fact, once."""
         self.facts.add((head, relation, tail))
 
     def world(self) -> World:
@@ -101,12 +101,12 @@ def fold(name: str) -> str:
 
 def find_capital(country: Record, cities: list[Record]) -> Record | None:
     """Find a country's capital by its exact name, its folded name or an alternate name."""
-    wanted = CAPITAL_FIXES.get(country["iso"], country["capital"])
-    if not wanted:
+    capital = CAPITAL_FIXES.get(country["iso"], country["capital"])
+    if not capital:
         return None
-    folded = fold(wanted)
+    folded = fold(capital)
     tiers = (
-        [c for c in cities if c["name"] == wanted],
+        [c for c in cities if c["name"] == capital],
         [c for c in cities if fold(c["name"]) == folded],
         [c for c in cities if folded in map(fold, c["alternatenames"])],
     )
@@ -157,8 +157,10 @@ def load() -> Source:
         if city["countrycode"] in countries:
             # The source appends the district and province to a few names.
             by_country[city["countrycode"]].append({**city, "name": city["name"].split(",")[0]})
-    found = {code: find_capital(country, by_country[code]) for code, country in countries.items()}
-    capitals = {code: city for code, city in found.items() if city is not None}
+    candidates = {
+        code: find_capital(country, by_country[code]) for code, country in countries.items()
+    }
+    capitals = {code: city for code, city in candidates.items() if city is not None}
     cities = choose_cities(by_country, {city["geonameid"] for city in capitals.values()})
     continents = {code: c["name"] for code, c in cache.get_continents().items()}
     return Source(countries, continents, capitals, cities, name_cities(cities, countries))
@@ -178,7 +180,7 @@ def currency_name(code: str) -> str:
 
 
 def add_country(graph: Builder, source: Source, code: str) -> None:
-    """Add what is known of a country apart from its cities."""
+    """Add the facts about a country, without its cities."""
     country = source.countries[code]
     name = graph.entity(country["name"], "country", code)
     area, money = country["continentcode"], country["currencycode"]
@@ -197,7 +199,7 @@ def add_country(graph: Builder, source: Source, code: str) -> None:
 
 
 def add_city(graph: Builder, source: Source, city: Record) -> None:
-    """Add what is known of a city."""
+    """Add the facts about a city."""
     code, ident, zone = city["countrycode"], city["geonameid"], city["timezone"]
     name = graph.entity(source.city_names[ident], "city", ident)
     country = source.countries[code]["name"]
@@ -220,7 +222,7 @@ def collect() -> World:
 
 
 def main() -> None:
-    """Write the graph to a new folder, split so that no held-out fact is given away by train."""
+    """Write the graph to a new folder, split without leaks from train."""
     world = collect()
     types = [f"{name}\t{kind}\n" for name, kind in world.types]
     graph = split_graph(read_graph(world.facts, name="demo"), valid=0.1, test=0.1, seed=0)

@@ -1,7 +1,7 @@
-"""Feed every reader with damaged files: none may crash, hang, or lose a statement in silence.
+"""Fuzz all readers: none may crash, hang, or lose a statement silently.
 
-With atheris installed it is guided by coverage, else mutations are drawn at random. What makes a
-reader fail is kept in the folder --findings.
+With atheris installed the fuzzer is guided by coverage, else mutations are random. Inputs that make
+a reader fail are saved in the folder --findings.
 
     python scripts/fuzz_readers.py --seconds 60
     python scripts/fuzz_readers.py --seconds 60 --only nt ttl --engine random
@@ -122,8 +122,8 @@ class LostStatement(Exception):  # noqa: N818
 
 
 def check(kind: str, content: bytes, folder: Path) -> str:
-    """Read a file of this content in all ways; say how it went the strict way."""
-    source = _laid_out(kind, content, folder)
+    """Read a file with several options; return "read" or "refused" for the default options."""
+    source = _write_source(kind, content, folder)
     outcome = "read"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphWarning)
@@ -141,7 +141,7 @@ def check(kind: str, content: bytes, folder: Path) -> str:
     return outcome
 
 
-def _laid_out(kind: str, content: bytes, folder: Path) -> Path:
+def _write_source(kind: str, content: bytes, folder: Path) -> Path:
     if kind == "openke":
         parts = [*content.split(OPENKE_MARK), b"", b"", b""][:3]
         for name, part in zip(("entity2id", "relation2id", "train2id"), parts, strict=True):
@@ -159,42 +159,42 @@ def _laid_out(kind: str, content: bytes, folder: Path) -> Path:
 
 def _check_counts(graph: object) -> None:
     for report in graph.report.splits.values():  # type: ignore[attr-defined]
-        told = report.headers + report.blanks + report.bad_lines + report.triples
-        told += report.duplicates + report.literals + report.labels + report.types
-        if report.lines != told + report.other_graphs:
+        counted = report.headers + report.blanks + report.bad_lines + report.triples
+        counted += report.duplicates + report.literals + report.labels + report.types
+        if report.lines != counted + report.other_graphs:
             raise LostStatement(f"{report}")
 
 
 def mutated(seeds: list[bytes], rng: random.Random) -> bytes:
-    """A seed with a few things wrong."""
+    """Return a seed with random mutations."""
     content = bytearray(rng.choice(seeds))
     for _ in range(rng.choice((0, 1, 1, 2, 3, 5, 9))):
-        place = rng.randrange(len(content) + 1)
-        end = min(len(content), place + rng.choice((1, 1, 2, 5, 20, 100)))
+        start = rng.randrange(len(content) + 1)
+        end = min(len(content), start + rng.choice((1, 1, 2, 5, 20, 100)))
         match rng.randrange(7):
             case 0:
-                content[place:end] = rng.choice(TOKENS)
+                content[start:end] = rng.choice(TOKENS)
             case 1:
-                content[place:place] = rng.choice(TOKENS)
+                content[start:start] = rng.choice(TOKENS)
             case 2:
-                del content[place:end]
+                del content[start:end]
             case 3:
-                content[place:place] = content[place:end] * rng.choice((1, 2, 9, 300))
+                content[start:start] = content[start:end] * rng.choice((1, 2, 9, 300))
             case 4:
-                content[place:end] = rng.randbytes(end - place)
+                content[start:end] = rng.randbytes(end - start)
             case 5:
                 other = rng.choice(seeds)
-                content[place:] = other[rng.randrange(len(other) + 1) :]
+                content[start:] = other[rng.randrange(len(other) + 1) :]
             case _:
-                del content[place:]
+                del content[start:]
     return bytes(content)
 
 
 def fuzz_at_random(kind: str, seconds: float, seed: int, note: Path) -> tuple[int, int]:
-    """How many inputs were tried, and how many of them were read."""
+    """Fuzz at random; return the number of inputs, and of those that were read."""
     rng = random.Random(seed)  # noqa: S311
     seeds = [SEEDS[kind], *(rng.sample(list(SEEDS.values()), 2))]
-    seeds += [SEEDS[kind]] * 6  # mostly what it is
+    seeds += [SEEDS[kind]] * 6  # mostly of its own format
     tried = read = 0
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -207,45 +207,45 @@ def fuzz_at_random(kind: str, seconds: float, seed: int, note: Path) -> tuple[in
 
 
 def fuzz_by_coverage(kind: str, seconds: float, seed: int, note: Path) -> None:
-    """The same by atheris, which ends the process when it is done or has found something."""
+    """Fuzz with atheris, which ends the process at the end or at a failure."""
     import atheris  # noqa: PLC0415
 
     folder = Path(tempfile.mkdtemp())
     corpus = folder / "corpus"
     corpus.mkdir()
     (corpus / "seed").write_bytes(SEEDS[kind])
-    words = folder / "words"
-    words.write_text(
+    dictionary = folder / "dictionary"
+    dictionary.write_text(
         "".join('"' + "".join(f"\\x{b:02x}" for b in token) + '"\n' for token in TOKENS)
     )
 
-    def one(content: bytes) -> None:
+    def run(content: bytes) -> None:
         note.write_bytes(content)
         check(kind, content, folder)
 
-    options = [f"-max_total_time={int(seconds)}", f"-seed={seed + 1}", f"-dict={words}"]
+    options = [f"-max_total_time={int(seconds)}", f"-seed={seed + 1}", f"-dict={dictionary}"]
     options += ["-timeout=20", "-rss_limit_mb=3000", "-print_final_stats=1", "-max_len=20000"]
     for function in _our_functions():
         atheris.instrument_func(function)
-    atheris.Setup([sys.argv[0], *options, str(corpus)], one)
+    atheris.Setup([sys.argv[0], *options, str(corpus)], run)
     atheris.Fuzz()
 
 
 def _our_functions() -> Iterator[FunctionType]:
-    """All functions and methods that read graphs."""
+    """Yield all functions and methods of fivestar.graph."""
     for name, module in list(sys.modules.items()):
         if name.startswith("fivestar.graph"):
-            for thing in vars(module).values():
-                inner = vars(thing).values() if isinstance(thing, type) else (thing,)
-                for each in inner:
-                    if isinstance(each, FunctionType) and each.__module__ == name:
-                        yield each
+            for value in vars(module).values():
+                members = vars(value).values() if isinstance(value, type) else (value,)
+                for member in members:
+                    if isinstance(member, FunctionType) and member.__module__ == name:
+                        yield member
 
 
 def run_all(kinds: list[str], seconds: float, engine: str, seed: int, findings: Path) -> int:
-    """One process a reader, so that a crash is seen and costs only itself."""
+    """Fuzz each reader in a process of its own, so that crashes are detected and isolated."""
     findings.mkdir(parents=True, exist_ok=True)
-    found = total = 0
+    num_failures = total = 0
     for kind in kinds:
         note = findings / f"last-{kind}"
         command = [sys.executable, __file__, "--worker", kind, "--seconds", str(seconds)]
@@ -254,38 +254,38 @@ def run_all(kinds: list[str], seconds: float, engine: str, seed: int, findings: 
             done = subprocess.run(  # noqa: S603
                 command, capture_output=True, text=True, timeout=seconds + 120, check=False
             )
-            failed, said = done.returncode != 0, done.stderr
-            tried, how = _summary(done.stdout, done.stderr)
+            failed, output = done.returncode != 0, done.stderr
+            tried, details = _summary(done.stdout, done.stderr)
         except subprocess.TimeoutExpired:
-            failed, said, tried, how = True, "hangs", 0, ""
+            failed, output, tried, details = True, "hangs", 0, ""
         total += tried
         if failed:
-            found += 1
-            kept = findings / f"{kind}-{seed}-{time.time_ns()}"
+            num_failures += 1
+            saved = findings / f"{kind}-{seed}-{time.time_ns()}"
             if note.exists():
-                note.rename(kept)
-            print(f"{kind}: FAILED, see {kept}\n{said[-3000:]}")
+                note.rename(saved)
+            print(f"{kind}: FAILED, see {saved}\n{output[-3000:]}")
         else:
             note.unlink(missing_ok=True)
-            print(f"{kind}: {tried:,} inputs{how}", flush=True)
-    print(f"{total:,} inputs, {found} findings")
-    return found
+            print(f"{kind}: {tried:,} inputs{details}", flush=True)
+    print(f"{total:,} inputs, {num_failures} findings")
+    return num_failures
 
 
-def _summary(printed: str, said: str) -> tuple[int, str]:
-    for line in said.splitlines():
+def _summary(stdout: str, stderr: str) -> tuple[int, str]:
+    for line in stderr.splitlines():
         if line.startswith("stat::number_of_executed_units:"):
             return int(line.split()[-1]), " (by coverage)"
     try:
-        tried, read = json.loads(printed)
+        tried, read = json.loads(stdout)
     except ValueError:
         return 0, ""
     return tried, f", {read:,} of them read without an error"
 
 
-def _engine(wanted: str) -> str:
-    if wanted != "auto":
-        return wanted
+def _engine(name: str) -> str:
+    if name != "auto":
+        return name
     try:
         import atheris  # noqa: F401, PLC0415
     except ImportError:
@@ -296,7 +296,7 @@ def _engine(wanted: str) -> str:
 def main() -> None:
     """Run the fuzzer from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20, help="for each reader")
+    parser.add_argument("--seconds", type=float, default=20, help="Seconds per reader.")
     parser.add_argument("--only", nargs="+", choices=list(SEEDS), default=list(SEEDS))
     parser.add_argument("--engine", choices=["auto", "coverage", "random"], default="auto")
     parser.add_argument("--seed", type=int, default=0)
