@@ -20,10 +20,10 @@ from fivestar.evaluation.calibration import (
     Calibration,
     _isotonic,
     _platt,
-    answered,
     calibrate,
     calibration_report,
     reliability,
+    top_answers,
 )
 
 TRAINING = {"epochs": 15, "evaluate-every": 0, "reg_weight": 0.02}
@@ -86,7 +86,7 @@ def test_reliability_by_hand():
 def test_what_is_looked_at(run):
     """Answers that no other split holds; true are exactly the facts of this one."""
     graph = run.graph
-    best, truth = answered(run.model, graph, graph.valid, np.random.default_rng(0))
+    best, truth = top_answers(run.model, graph, graph.valid, np.random.default_rng(0))
     assert 0 < truth.mean() < 0.5
     assert len(truth) == (best.ids >= 0).sum()
     # Both questions of each fact: at least the share that are among the best ten.

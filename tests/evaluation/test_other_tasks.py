@@ -18,7 +18,7 @@ from fivestar.evaluation.classification import (
     area_under_roc,
     best_threshold,
     classify,
-    false_triples,
+    sample_negatives,
 )
 from fivestar.evaluation.relation_ranking import rank_relations
 from fivestar.graph.triples import Triples
@@ -67,13 +67,13 @@ def graph():
 
 
 def test_false_triples_are_no_facts_and_differ_in_one_place(graph):
-    made = false_triples(graph, graph.test, np.random.default_rng(0))
+    made = sample_negatives(graph, graph.test, np.random.default_rng(0))
     assert not made.are_in(graph.facts).any()
     changed = (made.heads != graph.test.heads).astype(int) + (made.tails != graph.test.tails)
     assert set(changed.tolist()) == {1}
     everything = fivestar.read_graph([(a, "r", b) for a in "ab" for b in "ab"])
-    with pytest.raises(SettingsError, match="none can be called false"):
-        false_triples(everything, everything.train, np.random.default_rng(0))
+    with pytest.raises(SettingsError, match="there are no negatives"):
+        sample_negatives(everything, everything.train, np.random.default_rng(0))
 
 
 def test_a_trained_model_tells_true_from_false_and_names_relations(graph):

@@ -269,7 +269,7 @@ def test_bce_is_refused_triple_by_triple(graph):
 def test_a_model_that_normalises_over_a_batch_is_not_done_in_parts(graph):
     settings = {"model": {"name": "tucker", "dim": 6}, "training": {"batch_size": 90}}
     settings["training"]["memory"] = "98400KiB"
-    assert "cannot be done in parts" in _refusal(graph, settings)
+    assert "cannot be split to fit the memory" in _refusal(graph, settings)
     settings["training"] = {"relation_loss_weight": 1.0, "objective": "softmax"}
     assert "train it with relation-loss-weight 0" in _refusal(graph, settings)
 

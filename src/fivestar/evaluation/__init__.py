@@ -1,1 +1,1 @@
-"""Is a model right? Ranks of true answers among all candidates, and what they say."""
+"""Evaluate models: ranks of true answers, metrics, top-k answers, calibrated probabilities."""

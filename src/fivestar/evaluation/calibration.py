@@ -1,15 +1,12 @@
-"""How likely is an answer true? Learned on validation, from what people get to see.
+"""Calibrated probabilities of answers, fitted on the validation triples.
 
-The best answers to the questions of the validation facts are looked at, known ones left out: some
-are facts of validation, the others are the model's own mistakes (or facts that nobody has written
-down, which makes it careful). Random triples are no measure: next to them every country is a
-likely one for a city.
+The top-k new answers to the queries of validation triples are the sample: some are validation
+triples, the others count as false (some may be unknown facts, which makes the probabilities
+conservative). Random negatives are too easy to calibrate on.
 
-An answer is judged by log p(answer | question), the softmax over all entities; so a question that
-has a sure answer already leaves little for others. Its probability is fitted without any shape
-but that more is likelier (isotonic regression: pools of neighbours whose shares would fall
-otherwise; between their centres it is interpolated), or as a logistic curve (Platt), whichever
-judges the other half of validation better.
+The feature of an answer is log p(answer | query), the log-softmax over all entities. Its
+probability is fitted by isotonic regression (interpolated between the centers of the pools) or by
+Platt scaling, whichever predicts the other half of validation better.
 """
 
 from __future__ import annotations
@@ -31,35 +28,35 @@ from fivestar.models.base import Model
 
 Numbers = npt.NDArray[np.float64]
 Method = Literal["isotonic", "platt"]
-# Facts whose questions are asked, at most, and answers to each.
-MOST_FACTS, _ANSWERS = 1500, 10
+# The largest number of triples whose queries are used, and the number of answers per query.
+MAX_TRIPLES, _NUM_ANSWERS = 1500, 10
 _BINS = 10
 _PLATT_STEPS = 50
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What log p(answer | question) is worth.
+    """A map from log p(answer | query) to the probability that the answer is true.
 
-    isotonic: probabilities at some points, in order, interpolated between them; platt: `points`
-    are the slope and the shift of a logistic curve.
+    isotonic: `probabilities` at `points` in ascending order, interpolated; platt: `points` are the
+    coefficient and the intercept of a logistic curve.
     """
 
     method: Method
     points: tuple[float, ...]
     probabilities: tuple[float, ...]
 
-    def __call__(self, log_shares: npt.ArrayLike) -> Numbers:
-        """The probabilities of answers."""
-        at = np.asarray(log_shares, float)
+    def __call__(self, log_probs: npt.ArrayLike) -> Numbers:
+        """Return the probabilities of answers."""
+        x = np.asarray(log_probs, float)
         if self.method == "platt":
-            slope, shift = self.points
-            return _sigmoid(slope * at + shift)
-        found: Numbers = np.interp(at, self.points, self.probabilities)
+            coefficient, intercept = self.points
+            return _sigmoid(coefficient * x + intercept)
+        found: Numbers = np.interp(x, self.points, self.probabilities)
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Return all fields, for JSON."""
         return {
             "method": self.method,
             "points": list(self.points),
@@ -68,20 +65,20 @@ class Calibration:
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Calibration:
-        """What `as_json` wrote."""
+        """Return the calibration that `as_json` wrote."""
         return cls(given["method"], tuple(given["points"]), tuple(given["probabilities"]))
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How true probabilities are: mean (p − truth)², and shares of true answers by probability."""
+    """The reliability of probabilities: Brier score, expected calibration error, and bins."""
 
     brier: float
-    calibration_error: float  # mean |probability − share of true ones| over ten bins
+    calibration_error: float  # expected calibration error over ten bins
     bins: list[tuple[float, float, float]]  # mean probability, share of true, share of answers
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Return all fields, for JSON."""
         bins = [
             {"probability": p, "true": share, "answers": weight} for p, share, weight in self.bins
         ]
@@ -92,15 +89,23 @@ def calibrate(
     model: Model,
     graph: KnowledgeGraph,
     seed: int = 0,
-    most: int = MOST_FACTS,
+    most: int = MAX_TRIPLES,
     progress: Progress | None = None,
 ) -> Calibration:
-    """Learn probabilities on the validation facts, or on a sample of `most` of them.
+    """Fit calibrated probabilities on the validation triples.
 
-    `progress` is called with (queries done, queries in all).
+    Args:
+        model: the model.
+        graph: its graph.
+        seed: of the sample and of its halves.
+        most: the largest number of triples to use.
+        progress: called with (queries done, number of queries).
+
+    Raises:
+        SettingsError: if there are no validation triples.
     """
     rng = np.random.default_rng(seed)
-    found, truth = answered(model, graph, graph.valid, rng, most, progress)
+    found, truth = top_answers(model, graph, graph.valid, rng, most, progress)
     at, half = found.log_probs[found.ids >= 0].astype(np.float64), rng.random(len(truth)) < 0.5
     methods: dict[Method, Any] = {"isotonic": _isotonic, "platt": _platt}
     errors: dict[Method, float] = dict.fromkeys(methods, 0.0)
@@ -113,23 +118,20 @@ def calibrate(
     return chosen
 
 
-def answered(
+def top_answers(
     model: Model,
     graph: KnowledgeGraph,
     split: Triples,
     rng: np.random.Generator,
-    most: int = MOST_FACTS,
+    most: int = MAX_TRIPLES,
     progress: Progress | None = None,
 ) -> tuple[TopK, Numbers]:
-    """The best answers to the questions of some facts, and which of them are true."""
+    """Return the top-k new answers to the queries of a split, and which of them are true."""
     if not len(split):
-        raise SettingsError(
-            "probabilities are learned and judged on held-out facts; there are none"
-        )
+        raise SettingsError("calibration needs held-out triples, and this split has none")
     relations = len(graph.relations)
-    some = rng.permutation(len(split))[:most]
-    chosen = Triples(split.heads[some], split.relations[some], split.tails[some])
-    queries, _ = both_sides(chosen, relations)
+    sample = split.take(rng.permutation(len(split))[:most])
+    queries, _ = both_sides(sample, relations)
     pairs = np.stack([queries.entity, queries.reciprocal_relation], axis=1)
     queries = queries[np.unique(pairs, axis=0, return_index=True)[1]]
     own = KnownAnswers.of(with_reciprocals(split, relations))
@@ -137,7 +139,7 @@ def answered(
     rest = facts.array[~facts.are_in(split)]
     others = KnownAnswers.of(with_reciprocals(Triples.of(rest), relations))
     answer_filter = AnswerFilter(others, "new", allows_self=graph.allows_self_answers)
-    best = top_k(model, queries, _ANSWERS, answer_filter, progress)
+    best = top_k(model, queries, _NUM_ANSWERS, answer_filter, progress)
     row, true = own.of_queries(queries.entity, queries.reciprocal_relation)
     width = len(graph.entities)
     mine = np.arange(len(queries))[:, None] * width + best.ids
@@ -146,7 +148,7 @@ def answered(
 
 
 def reliability(probabilities: Numbers, truth: Numbers) -> Reliability:
-    """How probabilities fit to what is true."""
+    """Return Brier score and expected calibration error of probabilities."""
     place = np.minimum((probabilities * _BINS).astype(int), _BINS - 1)
     count, mean, share = (
         np.bincount(place, weight, _BINS) / len(truth)
@@ -164,8 +166,8 @@ def reliability(probabilities: Numbers, truth: Numbers) -> Reliability:
 def calibration_report(
     model: Model, graph: KnowledgeGraph, calibration: Calibration, seed: int = 0
 ) -> dict[str, Reliability]:
-    """Of the answers to test questions: σ(score), the softmax as it is, and calibrated."""
-    found, truth = answered(model, graph, graph.test, np.random.default_rng(seed))
+    """Compare the reliability of σ(score), softmax and calibrated probabilities on test."""
+    found, truth = top_answers(model, graph, graph.test, np.random.default_rng(seed))
     there = found.ids >= 0
     shares = found.log_probs[there].astype(np.float64)
     return {
@@ -176,9 +178,9 @@ def calibration_report(
 
 
 def _isotonic(scores: Numbers, truth: Numbers) -> Calibration:
-    """Centred isotonic regression: shares of pools, at the mean score of each."""
+    """Fit a centered isotonic regression: the share of true answers per pool, at its mean score."""
     order = np.argsort(scores, kind="stable")
-    pools: list[tuple[float, float, float]] = []  # how many, the sum of scores, and of truth
+    pools: list[tuple[float, float, float]] = []  # count, sum of scores, number of true answers
     for score, is_true in zip(scores[order].tolist(), truth[order].tolist(), strict=True):
         pool = (1.0, score, is_true)
         while pools and pools[-1][2] * pool[0] >= pool[2] * pools[-1][0]:
@@ -186,13 +188,13 @@ def _isotonic(scores: Numbers, truth: Numbers) -> Calibration:
             pool = (count + pool[0], total + pool[1], true + pool[2])
         pools.append(pool)
     count, total, true = np.array(pools).T
-    # Nobody is certain: as if one more of each kind had been seen in each pool.
+    # Laplace smoothing: no probability is 0 or 1.
     probabilities = np.maximum.accumulate((true + 1) / (count + 2))
     return Calibration("isotonic", tuple((total / count).tolist()), tuple(probabilities.tolist()))
 
 
 def _platt(scores: Numbers, truth: Numbers) -> Calibration:
-    """The logistic curve that fits best, by Newton's method on standardised scores."""
+    """Fit a logistic regression by Newton's method on standardized scores."""
     middle, spread = float(scores.mean()), float(scores.std()) or 1.0
     x = np.stack([(scores - middle) / spread, np.ones_like(scores)])
     found = np.zeros(2)
@@ -204,11 +206,11 @@ def _platt(scores: Numbers, truth: Numbers) -> Calibration:
         found -= step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
         if float(np.abs(step).max()) < 1e-10:
             break
-    if found[0] < 0:  # more is never less likely: where it seems so, it says nothing
+    if found[0] < 0:  # a decreasing curve means no information: the base rate
         share = (truth.sum() + 1) / (len(truth) + 2)
         return Calibration("platt", (0.0, float(np.log(share / (1 - share)))), ())
-    slope = float(found[0]) / spread
-    return Calibration("platt", (slope, float(found[1]) - slope * middle), ())
+    coefficient = float(found[0]) / spread
+    return Calibration("platt", (coefficient, float(found[1]) - coefficient * middle), ())
 
 
 def _sigmoid(x: Numbers) -> Numbers:

@@ -1,7 +1,7 @@
-"""Is a triple true? Thresholds chosen on validation, judged on test.
+"""Triple classification: thresholds chosen on validation, evaluated on test.
 
-For each true triple one false one is made by putting a random entity in the place of its head or
-tail, so that what results is no known fact.
+For each true triple there is one negative: its head or tail is replaced by a random entity, such
+that the result is not a known fact.
 """
 
 from __future__ import annotations
@@ -19,63 +19,75 @@ from fivestar.models.scoring import triple_scores
 
 Scores = npt.NDArray[np.float32]
 Truth = npt.NDArray[np.bool_]
-_TRIES = 100
+_RETRIES = 100
 
 
 def classify(model: Model, graph: KnowledgeGraph, seed: int = 0) -> dict[str, Any]:
-    """Accuracy with a threshold a relation, AUC-ROC and AUC-PR of the test triples."""
+    """Classify the test triples and as many negatives.
+
+    Args:
+        model: the model.
+        graph: a graph with valid and test triples.
+        seed: of the negatives.
+
+    Returns:
+        Accuracy with one threshold per relation, AUC-ROC and AUC-PR.
+
+    Raises:
+        SettingsError: if valid or test is empty.
+    """
     if not len(graph.valid) or not len(graph.test):
         raise SettingsError("classification needs valid triples for thresholds, and test triples")
     rng = np.random.default_rng(seed)
     relations = len(graph.relations)
-    scores, truth, of = {}, {}, {}
+    scores, truth, relation_of = {}, {}, {}
     for name in ("valid", "test"):
         true = graph.split(name)
-        both = true + false_triples(graph, true, rng)
+        both = true + sample_negatives(graph, true, rng)
         scores[name] = triple_scores(model, both, relations)
         truth[name] = np.arange(len(both)) < len(true)
-        of[name] = both.relations
+        relation_of[name] = both.relations
     shared = best_threshold(scores["valid"], truth["valid"])
     thresholds = np.full(relations, shared)
-    for relation in np.unique(of["valid"]):
-        here = of["valid"] == relation
+    for relation in np.unique(relation_of["valid"]):
+        here = relation_of["valid"] == relation
         thresholds[relation] = best_threshold(scores["valid"][here], truth["valid"][here])
-    judged = scores["test"] >= thresholds[of["test"]]
-    without = np.isin(of["test"], of["valid"], invert=True)
+    predicted = scores["test"] >= thresholds[relation_of["test"]]
+    without = np.isin(relation_of["test"], relation_of["valid"], invert=True)
     return {
-        "accuracy": float((judged == truth["test"]).mean()),
+        "accuracy": float((predicted == truth["test"]).mean()),
         "auc_roc": area_under_roc(scores["test"], truth["test"]),
         "auc_pr": area_under_precision_recall(scores["test"], truth["test"]),
-        "count": len(judged),
+        "count": len(predicted),
         "count_without_own_threshold": int(without.sum()),
     }
 
 
-def false_triples(graph: KnowledgeGraph, true: Triples, rng: np.random.Generator) -> Triples:
-    """A triple for each that differs in head or tail and is no fact of the graph."""
+def sample_negatives(graph: KnowledgeGraph, true: Triples, rng: np.random.Generator) -> Triples:
+    """Return one negative per triple: another head or tail, and not a fact of the graph."""
     facts, entities = graph.facts, len(graph.entities)
     heads, tails = true.heads.copy(), true.tails.copy()
-    wrong = np.ones(len(true), bool)
-    for _ in range(_TRIES):
+    is_fact = np.ones(len(true), bool)
+    for _ in range(_RETRIES):
         at_head = rng.random(len(true)) < 0.5
         other = rng.integers(0, entities, len(true), dtype=np.int32)
-        heads = np.where(wrong, np.where(at_head, other, true.heads), heads)
-        tails = np.where(wrong, np.where(at_head, true.tails, other), tails)
-        made = Triples(heads, true.relations, tails)
-        wrong = made.are_in(facts)
-        if not wrong.any():
-            return made
-    raise SettingsError("almost every triple of this graph is a fact: none can be called false")
+        heads = np.where(is_fact, np.where(at_head, other, true.heads), heads)
+        tails = np.where(is_fact, np.where(at_head, true.tails, other), tails)
+        negatives = Triples(heads, true.relations, tails)
+        is_fact = negatives.are_in(facts)
+        if not is_fact.any():
+            return negatives
+    raise SettingsError("almost every triple of this graph is a fact, so there are no negatives")
 
 
 def best_threshold(scores: Scores, truth: Truth) -> float:
-    """From which score on to say "true", so that most is right; between two scores, not on one."""
+    """Return the threshold of the highest accuracy, midway between two scores."""
     order = np.argsort(-scores, kind="stable")
     ordered = scores[order]
-    # Right if the first k are called true: the true among them and the false among the rest.
-    right = np.concatenate([[0], np.cumsum(np.where(truth[order], 1, -1))])
+    # Correct if the first k are predicted true, up to a constant.
+    correct = np.concatenate([[0], np.cumsum(np.where(truth[order], 1, -1))])
     cuts = np.concatenate([[True], ordered[1:] < ordered[:-1], [True]])
-    best = int(np.argmax(np.where(cuts, right, right.min() - 1)))
+    best = int(np.argmax(np.where(cuts, correct, correct.min() - 1)))
     if best == 0:
         return float(ordered[0]) + 1.0
     if best == len(ordered):
@@ -84,15 +96,15 @@ def best_threshold(scores: Scores, truth: Truth) -> float:
 
 
 def area_under_roc(scores: Scores, truth: Truth) -> float:
-    """How often a true triple scores higher than a false one, ties counting half."""
-    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(count) - (count - 1) / 2)[place]
+    """Return the share of (true, false) pairs with the true one higher; ties count half."""
+    _, position, count = np.unique(scores, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - (count - 1) / 2)[position]
     true, false = int(truth.sum()), int((~truth).sum())
     return float((rank[truth].sum() - true * (true + 1) / 2) / (true * false))
 
 
 def area_under_precision_recall(scores: Scores, truth: Truth) -> float:
-    """The average precision: Σ (recall gained) · precision, tied scores taken together."""
+    """Return the average precision, Σ (recall gained) · precision, with tied scores together."""
     order = np.argsort(-scores, kind="stable")
     ordered, hits = scores[order], np.cumsum(truth[order])
     ends = np.flatnonzero(np.append(ordered[1:] < ordered[:-1], True))

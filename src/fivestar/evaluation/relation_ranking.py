@@ -1,4 +1,4 @@
-"""Which relation holds between two entities: the rank of the true one among all relations."""
+"""Relation prediction: the rank of the true relation of (h, ?, t) among all relations."""
 
 from __future__ import annotations
 
@@ -11,41 +11,49 @@ from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.models.scoring import triple_scores
 
-_SCORES_AT_ONCE = 1 << 20
+_MAX_SCORES = 1 << 20
 
 
 def rank_relations(model: Model, graph: KnowledgeGraph, triples: Triples) -> Ranks:
-    """Filtered ranks of the relations of these triples, line by line."""
+    """Return the filtered rank of the relation of each triple.
+
+    Args:
+        model: the model.
+        graph: its graph; all its facts are filtered out.
+        triples: T triples.
+
+    Raises:
+        NonFiniteScore: if a score is NaN.
+    """
     relations = len(graph.relations)
     # A fact (h, r, t) answers the query (h, t) with r.
-    turned = _turned(graph.facts + triples)
-    known = KnownAnswers.of(turned)
-    found = np.empty((3, len(triples)), np.int64)
-    size = max(1, _SCORES_AT_ONCE // relations)
+    known = KnownAnswers.of(_relations_as_tails(graph.facts + triples))
+    ranks = np.empty((3, len(triples)), np.int64)
+    size = max(1, _MAX_SCORES // relations)
     for first in range(0, len(triples), size):
-        some = triples.take(np.arange(first, min(first + size, len(triples))))
-        scores = _scores(model, some, relations)
+        batch = triples.take(np.arange(first, min(first + size, len(triples))))
+        scores = _scores(model, batch, relations)
         check_no_nan(scores)
-        rows = np.arange(len(some))
-        goal = scores[rows, some.relations][:, None]
-        row, answer = known.of_queries(some.heads, some.tails)
+        rows = np.arange(len(batch))
+        target = scores[rows, batch.relations][:, None]
+        row, answer = known.of_queries(batch.heads, batch.tails)
         scores[row, answer] = np.nan
-        above, level = (scores > goal).sum(axis=1), (scores == goal).sum(axis=1)
-        rivals = relations - np.bincount(row, minlength=len(some))
-        found[:, first : first + len(some)] = above + 1, above + level + 1, rivals + 1
-    # The candidates are relations, so the query has no entity of its own among them.
+        above, tied = (scores > target).sum(axis=1), (scores == target).sum(axis=1)
+        others = relations - np.bincount(row, minlength=len(batch))
+        ranks[:, first : first + len(batch)] = above + 1, above + tied + 1, others + 1
+    # The candidates are relations, so the query's entities are not among them.
     excluded = np.full(len(triples), SelfCandidate.EXCLUDED, np.int8)
-    return Ranks(found[0], found[1], found[2], excluded)
+    return Ranks(ranks[0], ranks[1], ranks[2], excluded)
 
 
-def _turned(triples: Triples) -> Triples:
+def _relations_as_tails(triples: Triples) -> Triples:
     return Triples(triples.heads, triples.tails, triples.relations)
 
 
 def _scores(
     model: Model, triples: Triples, relations: int
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """The scores (T, R) of all relations between the two entities of each triple."""
+    """Return the scores (T, R) of all relations between the two entities of each triple."""
     every = Triples(
         np.repeat(triples.heads, relations),
         np.tile(np.arange(relations, dtype=np.int32), len(triples)),

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fivestar.errors import SplitImpossible
-from fivestar.evaluation.calibration import MOST_FACTS, calibrate
+from fivestar.evaluation.calibration import MAX_TRIPLES, calibrate
 from fivestar.evaluation.ranking import Progress
 from fivestar.evaluation.report import evaluate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -57,7 +57,7 @@ class Validation:
 
     def calibrate(self, model: Model) -> dict[str, Any]:
         """Return the calibration of a model's probabilities, as JSON."""
-        most = min(MOST_FACTS, len(self.triples))
+        most = min(MAX_TRIPLES, len(self.triples))
         progress = self._progress("calibration")
         return calibrate(model, self.graph, most=most, progress=progress).as_json()
 
