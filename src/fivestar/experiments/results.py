@@ -117,13 +117,13 @@ def compare_models(
         graphs: Only these graphs; all if empty.
     """
     only = set(graphs)
-    found = []
+    compared = []
     for data, dim in sorted({(e.data, e.dim) for e in ledger if not only or e.data in only}):
         one, other = (_comparable_cell(ledger, data, model, dim) for model in (first, second))
         if one is not None and other is not None:
             difference = _difference((one, other), folder)
-            found.append(Comparison(data, dim, (first, second), (one, other), difference))
-    return found
+            compared.append(Comparison(data, dim, (first, second), (one, other), difference))
+    return compared
 
 
 def _comparable_cell(ledger: Sequence[Entry], data: str, model: str, dim: int) -> Cell | None:

@@ -147,25 +147,26 @@ def load_run(
         SourceNotFound: There is no such folder or snapshot.
         DamagedRun: A file is missing or has changed, or training has not ended.
     """
-    place = Path(folder)
-    verified_files(place)
-    settings = _read_run_settings(place)
-    graph = load_graph(place / "graph", verify=False)  # its files are among those verified
+    path = Path(folder)
+    verified = verified_files(path)
+    settings = _read_run_settings(path)
+    # Each file is hashed once: those of the graph are normally listed by the run.
+    graph = load_graph(path / "graph", verify="graph/train.parquet" not in verified)
     model = build_model(graph, settings)
-    tables = place / "model.safetensors" if epoch is None else _snapshot(place, epoch)
+    tables = path / "model.safetensors" if epoch is None else _snapshot(path, epoch)
     if not tables.exists():
         epochs = ", ".join(map(str, settings.training.snapshot_epochs)) or "none"
-        raise SourceNotFound(f"{place} has no snapshot of epoch {epoch}; it has {epochs}")
+        raise SourceNotFound(f"{path} has no snapshot of epoch {epoch}; it has {epochs}")
     try:
         if mapped:
             model.load_state_dict(load_file(tables), assign=True)
         else:
             model.load_state_dict(load(tables.read_bytes()))
-        metrics = json.loads((place / "metrics.json").read_bytes())
-        history = [json.loads(x) for x in (place / HISTORY).read_text().splitlines()]
+        metrics = json.loads((path / "metrics.json").read_bytes())
+        history = [json.loads(x) for x in (path / HISTORY).read_text().splitlines()]
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise DamagedRun(
-            f"{place}: its files do not match one another ({error}); train it again"
+            f"{path}: its files do not match one another ({error}); train it again"
         ) from error
     return Run(graph, settings, model, metrics, history)
 
