@@ -85,11 +85,11 @@ def with_conversion() -> Callable[[str], int]:
     """Convert from file to file, without a graph in memory."""
     import pyoxigraph  # noqa: F401
 
-    import fivestar.graph.conversion
+    import fivestar.graph.file_conversion
 
     def convert(path: str) -> int:
         out = Path(path).with_suffix(".parquet")
-        fivestar.graph.conversion.convert_graph(path, out, existing="replace")
+        fivestar.graph.file_conversion.convert_graph(path, out, existing="replace")
         return 0
 
     return convert

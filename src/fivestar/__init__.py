@@ -14,7 +14,7 @@ from fivestar.version import __version__
 
 if TYPE_CHECKING:
     from fivestar.errors import FivestarError, GraphWarning
-    from fivestar.graph.conversion import convert_graph
+    from fivestar.graph.file_conversion import convert_graph
     from fivestar.graph.knowledge_graph import KnowledgeGraph
     from fivestar.graph.readers.registered import register_reader
     from fivestar.graph.reading import read_graph
@@ -40,7 +40,7 @@ _HOME = {
     "KnowledgeGraph": "fivestar.graph.knowledge_graph",
     "Triples": "fivestar.graph.triples",
     "Vocabulary": "fivestar.graph.vocabulary",
-    "convert_graph": "fivestar.graph.conversion",
+    "convert_graph": "fivestar.graph.file_conversion",
     "load_graph": "fivestar.graph.storage",
     "profile_graph": "fivestar.graph.statistics",
     "read_graph": "fivestar.graph.reading",

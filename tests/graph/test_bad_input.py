@@ -24,7 +24,7 @@ import pytest
 
 from fivestar.cli.terminal import with_flags
 from fivestar.errors import FivestarError, GraphWarning
-from fivestar.graph.conversion import convert_graph
+from fivestar.graph.file_conversion import convert_graph
 from fivestar.graph.reading import read_graph
 from fivestar.graph.splitting import split_graph
 from fivestar.graph.storage import save_graph

@@ -49,7 +49,7 @@ def graph_convert(
     reading: Reading,
 ) -> None:
     """Convert a graph to another format, file to file in bounded memory."""
-    from fivestar.graph.conversion import convert_graph  # noqa: PLC0415  (slow to import)
+    from fivestar.graph.file_conversion import convert_graph  # noqa: PLC0415  (slow to import)
 
     with warnings.catch_warnings(record=True) as caught, reading_progress() as progress:
         warnings.simplefilter("always")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.graph.formats import PACKED, SOURCES, UNORDERED, WRITTEN, facts
 
 from fivestar.errors import BadSource, GraphWarning, OutputError
-from fivestar.graph.conversion import convert_graph
+from fivestar.graph.file_conversion import convert_graph
 from fivestar.graph.readers.base import ReadOptions
 from fivestar.graph.reading import read_graph
 from fivestar.graph.writing import write_graph
@@ -250,7 +250,7 @@ def test_a_million_triples_in_bounded_memory(tmp_path, what):
     }[what]
     code = f"""
 import resource, sys, pyoxigraph, pyarrow.parquet
-from fivestar.graph.conversion import convert_graph
+from fivestar.graph.file_conversion import convert_graph
 from fivestar.graph.reading import read_graph
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 {do}
