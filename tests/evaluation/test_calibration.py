@@ -142,6 +142,6 @@ def test_the_command(run, tmp_path):
     assert listed["calibrated"]["brier"] < listed["sigmoid"]["brier"]
     graph = fivestar.read_graph([("a", "r", "b"), ("b", "r", "c")])
     fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}}, tmp_path / "blind")
-    assert "no validation facts" in str(
+    assert "no validation triples" in str(
         invoke(app, ["calibration", str(tmp_path / "blind")]).exception
     )

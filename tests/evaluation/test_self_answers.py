@@ -159,7 +159,7 @@ def with_two_loops():
 
 def test_predictions_show_only_the_self_loops_that_the_graph_holds(with_two_loops):
     held = with_two_loops.predict_tails("e0", "r0", top=200)
-    assert {answer.id for answer in held if answer.known} == {"e0", "e1"}
+    assert {answer.id for answer in held if answer.split} == {"e0", "e1"}
     assert len(held) == 100
     hidden = with_two_loops.predict_heads("r0", "e7", top=200)
     assert {answer.id for answer in hidden} == set(with_two_loops.graph.entities) - {"e7"}
@@ -168,9 +168,9 @@ def test_predictions_show_only_the_self_loops_that_the_graph_holds(with_two_loop
 def test_explained_ranks_are_those_of_new_answers(with_two_loops):
     new = with_two_loops.predict_tails("e7", "r0", top=200, which="new")
     found = {answer.id: with_two_loops.explain("e7", "r0", answer.id) for answer in new[:5]}
-    assert [each.among_tails.rank for each in found.values()] == [1, 2, 3, 4, 5]
-    assert {each.among_tails.candidates for each in found.values()} == {98}
-    own = with_two_loops.explain("e7", "r0", "e7").among_tails
+    assert [each.tail_rank.rank for each in found.values()] == [1, 2, 3, 4, 5]
+    assert {each.tail_rank.candidates for each in found.values()} == {98}
+    own = with_two_loops.explain("e7", "r0", "e7").tail_rank
     assert (own.rank, own.candidates) == (1, 99)  # as the target it is ranked
 
 

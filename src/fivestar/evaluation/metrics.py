@@ -44,11 +44,11 @@ def rank_metrics(ranks: Ranks, hits: tuple[int, ...] = HITS) -> dict[str, float]
 def self_answer_metrics(
     ranks: Ranks, hidden: npt.NDArray[np.bool_], hits: tuple[int, ...] = HITS
 ) -> dict[str, float]:
-    """Return the self-answer rate, and MRR and hits with the query's own entity left out.
+    """Return the self-answer rate, and MRR and hits without the query's own entity.
 
     Args:
         ranks: Ranks of n targets.
-        hidden: (n,) Where the query's own entity is left out of the candidates.
+        hidden: (n,) Where the query's own entity is not a candidate.
         hits: The k of hits@k.
 
     Returns:

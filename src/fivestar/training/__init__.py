@@ -1,1 +1,1 @@
-"""From facts to numbers: queries, objectives, regularisers, and the loop that runs them."""
+"""Train models: queries, step, objectives, regularizers, optimizers, loop, checkpoints, search."""
