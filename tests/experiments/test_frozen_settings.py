@@ -48,6 +48,14 @@ def test_every_old_ledger_line_resolves_to_the_same_settings_and_hash():
     assert len(entries) >= len(FROZEN["ledger"])
 
 
+def test_the_settings_file_of_a_ledger_line_has_its_hash(tmp_path):
+    """So experiments/ledger_settings.py gives a file that trains the same way."""
+    path = tmp_path / "settings.toml"
+    for entry in read_ledger(ROOT / "results/ledger.jsonl"):
+        path.write_text(settings_of(entry).as_toml(), encoding="utf-8")
+        assert settings_hash(read_settings(path)) == entry.settings
+
+
 def test_every_tried_setting_resolves_to_the_same():
     lines = (ROOT / "results/tried.jsonl").read_text().splitlines()
     for line, frozen in zip(map(json.loads, lines), FROZEN["tried"], strict=False):
