@@ -40,7 +40,16 @@ def add(x: Tensor, y: Tensor) -> Tensor:
 
 
 def excess_of_sum(xt: Tensor, rt: Tensor, tt: Tensor, xx: Tensor, rr: Tensor, xr: Tensor) -> Tensor:
-    """Return ‖x − y‖²/((1 − xx)(1 − yy)) for y = t ⊕ r, from squared norms and inner products."""
+    """Return ‖x − y‖²/((1 − xx)(1 − yy)) for y = t ⊕ r.
+
+    Args:
+        xt: inner products ⟨x, t⟩.
+        rt: inner products ⟨r, t⟩.
+        tt: squared norms ‖t‖².
+        xx: squared norms ‖x‖².
+        rr: squared norms ‖r‖².
+        xr: inner products ⟨x, r⟩.
+    """
     numerator = (1 + xx) * (1 + tt * rr) - (1 - tt) * (2 * xr + 1 - rr)
     numerator = numerator + 2 * (1 + xx) * rt - (2 * (1 + rr) + 4 * rt) * xt
     return (numerator / (one_minus(tt) * (one_minus(xx) * one_minus(rr)))).clamp_min(_TINY)

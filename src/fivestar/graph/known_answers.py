@@ -56,14 +56,28 @@ class KnownAnswers:
 def query_keys(
     heads: npt.NDArray[np.integer], relations: npt.NDArray[np.integer], count: int
 ) -> Keys:
-    """Return one 64-bit key per query."""
+    """Return one 64-bit key (B,) per query.
+
+    Args:
+        heads: entity ids (B,).
+        relations: relation ids (B,).
+        count: the number of relations.
+    """
     return heads.astype(np.int64) * count + relations
 
 
 def expand(
     begin: npt.NDArray[np.int64], count: npt.NDArray[np.int64], values: Ids
 ) -> tuple[npt.NDArray[np.int64], Ids]:
-    """Return the rows i and values[begin[i] : begin[i] + count[i]] of all rows.
+    """Expand ranges of values.
+
+    Args:
+        begin: the first index (n,) of each range.
+        count: the length (n,) of each range.
+        values: the values.
+
+    Returns:
+        The row of each element, and values[begin[i] : begin[i] + count[i]] of all rows i.
 
     >>> rows, values = expand(np.array([1, 0]), np.array([2, 1]), np.array([7, 8, 9], np.int32))
     >>> rows.tolist(), values.tolist()

@@ -106,6 +106,11 @@ def iri_as_name(iri: str, kind: str) -> str:
 def literal(text: str, language: str | None = None, datatype: str | None = None) -> str:
     r"""Return a literal as a term.
 
+    Args:
+        text: the text.
+        language: its language tag, if it has one.
+        datatype: the IRI of its type, if it has one and no language.
+
     >>> print(literal('say "hi"\n', "en"))
     "say \"hi\"\n"@en
     """

@@ -163,6 +163,32 @@ def _build(
     sources: Mapping[str, object], options: ReadOptions, name: str
 ) -> tuple[KnowledgeGraph, dict[str, Tally]]:
     encoder = Encoder()
+    splits, tallies = _encode_splits(encoder, sources, options, name)
+    distinct = {split: triples.distinct() for split, triples in splits.items()}
+    reports = {
+        split: SplitReport.of(tallies[split], len(splits[split]), len(distinct[split]))
+        for split in SPLITS
+        if split in splits
+    }
+    graph = KnowledgeGraph(
+        name=name,
+        entities=Vocabulary("entity", encoder.entities),
+        relations=Vocabulary("relation", encoder.relations),
+        train=distinct["train"],
+        valid=splits.get("valid", Triples.of([])),
+        test=splits.get("test", Triples.of([])),
+        report=ReadReport(reports),
+    )
+    annotations = Annotations()
+    for tally in tallies.values():
+        annotations.add(tally.annotations)
+    return with_annotations(graph, annotations), tallies
+
+
+def _encode_splits(
+    encoder: Encoder, sources: Mapping[str, object], options: ReadOptions, name: str
+) -> tuple[dict[str, Triples], dict[str, Tally]]:
+    """Return the triples, with duplicates, and the tally of each split."""
     splits: dict[str, Triples] = {}
     tallies: dict[str, Tally] = {}
     held_out: dict[str, list[TripleColumns]] = {}  # pieces of valid and test in the train source
@@ -186,25 +212,7 @@ def _build(
         tallies["train"].lines -= len(splits[split])
     if not len(splits["train"]):
         raise BadSource(describe_empty(tallies["train"]))
-    distinct = {split: triples.distinct() for split, triples in splits.items()}
-    reports = {
-        split: SplitReport.of(tallies[split], len(splits[split]), len(distinct[split]))
-        for split in SPLITS
-        if split in splits
-    }
-    graph = KnowledgeGraph(
-        name=name,
-        entities=Vocabulary("entity", encoder.entities),
-        relations=Vocabulary("relation", encoder.relations),
-        train=distinct["train"],
-        valid=splits.get("valid", Triples.of([])),
-        test=splits.get("test", Triples.of([])),
-        report=ReadReport(reports),
-    )
-    annotations = Annotations()
-    for tally in tallies.values():
-        annotations.add(tally.annotations)
-    return with_annotations(graph, annotations), tallies
+    return splits, tallies
 
 
 def _train_pieces(

@@ -70,7 +70,17 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 def panels(
     rows: int, columns: int, width: float = 2.3, height: float = 2.3
 ) -> tuple[Figure, npt.NDArray[Any]]:
-    """Return a figure and its axes (rows, columns), each `width` × `height` inches."""
+    """Return a figure and its axes (rows, columns).
+
+    Args:
+        rows: the number of rows.
+        columns: the number of columns.
+        width: the width of a panel in inches.
+        height: the height of a panel in inches.
+
+    Raises:
+        MissingExtra: if matplotlib is not installed.
+    """
     figure_module = require("matplotlib.figure", "plots", "a plot")
     size = (width * columns, height * rows)
     # Use the resolution of the saved file: the layout of text depends on it.

@@ -118,7 +118,16 @@ class FrameReader:
 
 
 def table_columns(titles: Sequence[str], options: ReadOptions, source: str) -> tuple[int, int, int]:
-    """Return the positions of head, relation and tail among named columns."""
+    """Return the positions of head, relation and tail among named columns.
+
+    Args:
+        titles: the names of all columns.
+        options: may give the columns.
+        source: the name of the source, for errors.
+
+    Raises:
+        BadSource: if the columns are ambiguous.
+    """
     use_names = options.columns or header_columns(titles) or len(titles) != 3
     return choose_columns(titles if use_names else None, len(titles), options.columns, source)
 
