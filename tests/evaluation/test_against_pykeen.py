@@ -1,4 +1,4 @@
-"""The same scores give the same figures as PyKEEN's evaluator."""
+"""The same scores give the same metrics as PyKEEN's evaluator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def graph():
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_figures_are_pykeens_on_the_same_scores(graph, tied):
+def test_metrics_equal_pykeen_on_the_same_scores(graph, tied):
     evaluation = pytest.importorskip("pykeen.evaluation")
     relations = len(graph.relations)
     model = make_model("distmult", len(graph.entities), 2 * relations, 4)
@@ -62,9 +62,9 @@ def test_figures_are_pykeens_on_the_same_scores(graph, tied):
     results = theirs.finalize()
     ours = evaluate(model, graph, graph.test).metrics()
     for mine, name in THEIRS.items():
-        for side, figures in (("both", ours), ("head", ours["heads"]), ("tail", ours["tails"])):
+        for side, metrics in (("both", ours), ("head", ours["heads"]), ("tail", ours["tails"])):
             expected = results.get_metric(f"{side}.realistic.{name}")
-            assert figures[mine] == pytest.approx(expected, abs=1e-6), (side, mine)
+            assert metrics[mine] == pytest.approx(expected, abs=1e-6), (side, mine)
     for kind in ("optimistic", "pessimistic"):
         expected = results.get_metric(f"both.{kind}.inverse_harmonic_mean_rank")
         assert ours[f"mrr_{kind}"] == pytest.approx(expected, abs=1e-6)

@@ -35,7 +35,7 @@ def run():
     return fivestar.train(graph, {"model": {"dim": 16}, "training": TRAINING})
 
 
-def drawn(seed, count=300):
+def random_sample(seed, count=300):
     rng = np.random.default_rng(seed)
     scores = np.round(rng.normal(size=count), 2)
     return scores, (rng.random(count) < 1 / (1 + np.exp(-3 * scores + 1))).astype(float)
@@ -43,7 +43,7 @@ def drawn(seed, count=300):
 
 @given(st.integers(0, 10**6))
 def test_isotonic_pools_are_those_of_scikit_learn(seed):
-    scores, truth = drawn(seed)
+    scores, truth = random_sample(seed)
     scores = scores + 1e-7 * np.arange(len(scores))  # no ties, which both may treat their own way
     found = _isotonic(scores, truth)
     theirs = np.round(IsotonicRegression().fit_transform(scores, truth), 9)
@@ -58,7 +58,7 @@ def test_isotonic_pools_are_those_of_scikit_learn(seed):
 
 
 def test_platt_is_the_logistic_regression():
-    scores, truth = drawn(3, 2000)
+    scores, truth = random_sample(3, 2000)
     theirs = LogisticRegression(C=np.inf, tol=1e-10).fit(scores[:, None], truth)
     at = np.linspace(-3, 3, 20)
     found = _platt(scores, truth)(at)
@@ -67,8 +67,8 @@ def test_platt_is_the_logistic_regression():
     assert np.isfinite(_platt(np.array([0.0, 1.0]), np.array([0.0, 1.0]))([0.5])).all()
 
 
-def test_a_higher_share_is_never_less_likely():
-    scores, truth = drawn(0)
+def test_probability_never_falls_with_the_log_probability():
+    scores, truth = random_sample(0)
     for method in (_isotonic, _platt):
         falling = method(scores, 1 - truth)(np.array([-3.0, 0.0, 3.0]))
         assert falling[0] <= falling[1] <= falling[2]
@@ -83,7 +83,7 @@ def test_reliability_by_hand():
     assert sum(weight for _, _, weight in found.bins) == pytest.approx(1)
 
 
-def test_what_is_looked_at(run):
+def test_the_sample_of_calibration(run):
     """Answers that no other split holds; true are exactly the facts of this one."""
     graph = run.graph
     best, truth = top_answers(run.model, graph, graph.valid, np.random.default_rng(0))
@@ -93,7 +93,7 @@ def test_what_is_looked_at(run):
     assert truth.sum() > len(graph.valid)
 
 
-def test_better_than_what_the_model_says_itself(run):
+def test_calibrated_probabilities_beat_softmax_and_sigmoid(run):
     found = calibration_report(run.model, run.graph, calibrate(run.model, run.graph))
     assert found["calibrated"].brier < found["softmax"].brier
     assert found["calibrated"].calibration_error < found["softmax"].calibration_error
@@ -101,7 +101,7 @@ def test_better_than_what_the_model_says_itself(run):
     json.dumps({name: each.as_json() for name, each in found.items()})
 
 
-def test_training_stores_it_and_it_comes_back(run, tmp_path):
+def test_training_stores_the_calibration(run, tmp_path):
     run.save(tmp_path / "run")
     again = fivestar.load(tmp_path / "run")
     stored = Calibration.from_json(again.metrics["calibration"])
@@ -111,7 +111,7 @@ def test_training_stores_it_and_it_comes_back(run, tmp_path):
 
 @pytest.mark.parametrize("method", [_isotonic, _platt])
 def test_json(method):
-    scores, truth = drawn(0)
+    scores, truth = random_sample(0)
     found = method(scores, truth)
     again = Calibration.from_json(json.loads(json.dumps(found.as_json())))
     np.testing.assert_array_equal(found(scores), again(scores))
@@ -132,11 +132,11 @@ def test_nothing_held_out():
 def test_the_command(run, tmp_path):
     run.save(tmp_path / "run")
     invoke = CliRunner().invoke
-    drawn = tmp_path / "reliability.svg"
-    shown = invoke(app, ["calibration", str(tmp_path / "run"), "--out", str(drawn)])
+    figure = tmp_path / "reliability.svg"
+    shown = invoke(app, ["calibration", str(tmp_path / "run"), "--out", str(figure)])
     assert shown.exit_code == 0, shown.output
     assert "Brier" in shown.output
-    assert drawn.read_bytes().startswith(b"<?xml")
+    assert figure.read_bytes().startswith(b"<?xml")
     listed = json.loads(invoke(app, ["calibration", str(tmp_path / "run"), "--json"]).output)
     assert listed["method"] in {"isotonic", "platt"}
     assert listed["calibrated"]["brier"] < listed["sigmoid"]["brier"]

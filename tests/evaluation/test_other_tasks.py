@@ -34,7 +34,7 @@ def arrays(rows):
 
 
 @given(JUDGED)
-def test_no_threshold_is_better(rows):
+def test_the_best_threshold_is_optimal(rows):
     scores, truth = arrays(rows)
     right = ((scores >= best_threshold(scores, truth)) == truth).sum()
     others = [((scores >= cut) == truth).sum() for cut in np.arange(-3.5, 4.5, 0.5)]
@@ -42,7 +42,7 @@ def test_no_threshold_is_better(rows):
 
 
 @given(JUDGED)
-def test_area_under_roc_is_how_often_true_beats_false(rows):
+def test_auc_roc_is_the_share_of_pairs_in_order(rows):
     scores, truth = arrays(rows)
     pairs = itertools.product(scores[truth], scores[~truth])
     wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs]
@@ -66,7 +66,7 @@ def graph():
     return people_graph(valid=0.15, test=0.15)
 
 
-def test_false_triples_are_no_facts_and_differ_in_one_place(graph):
+def test_negatives_are_not_facts_and_differ_in_one_slot(graph):
     made = sample_negatives(graph, graph.test, np.random.default_rng(0))
     assert not made.are_in(graph.facts).any()
     changed = (made.heads != graph.test.heads).astype(int) + (made.tails != graph.test.tails)
@@ -76,16 +76,16 @@ def test_false_triples_are_no_facts_and_differ_in_one_place(graph):
         sample_negatives(everything, everything.train, np.random.default_rng(0))
 
 
-def test_a_trained_model_tells_true_from_false_and_names_relations(graph):
+def test_a_trained_model_classifies_triples_and_predicts_relations(graph):
     settings = {
         "model": {"dim": 16},
         "training": {"epochs": 60, "reg_weight": 0.01, "batch_size": 40},
     }
     run = fivestar.train(graph, settings)
-    figures = classify(run.model, graph)
-    assert figures["count"] == 2 * len(graph.test)
-    assert 0.5 < figures["accuracy"] <= 1
-    assert figures["auc_roc"] > 0.5
+    metrics = classify(run.model, graph)
+    assert metrics["count"] == 2 * len(graph.test)
+    assert 0.5 < metrics["accuracy"] <= 1
+    assert metrics["auc_roc"] > 0.5
     ranks = rank_relations(run.model, graph, graph.train)  # what it has seen
     assert (ranks.realistic == 1).mean() > 0.9
     with pytest.raises(SettingsError, match="needs valid triples"):

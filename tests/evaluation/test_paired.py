@@ -20,27 +20,27 @@ def test_a_model_is_not_better_than_itself():
     assert mrr_difference(same, same) == (0, 0, 0, 1)
 
 
-def test_a_small_difference_is_found_in_pairs_though_the_intervals_overlap():
+def test_a_paired_test_finds_a_difference_smaller_than_the_intervals():
     found = mrr_difference(runs(3, better=0.02), runs(3, seed=1))
     assert found.low > 0
     assert found.p < 0.01
     assert found.mrr == pytest.approx(0.02, abs=0.005)
 
 
-def test_the_difference_is_the_other_way_round_for_the_other_one():
+def test_the_difference_is_antisymmetric():
     one, other = runs(2, better=0.01), runs(3, seed=1)
     there, back = mrr_difference(one, other), mrr_difference(other, one)
     assert there.mrr == pytest.approx(-back.mrr)
     assert there.low == pytest.approx(-back.high, abs=0.002)
 
 
-def test_a_lucky_seed_is_no_better_model():
+def test_a_lucky_seed_is_not_significant():
     base = runs(1)
     uneven = np.concatenate([base + 0.05, base - 0.05, base + 0.02])
     found = mrr_difference(uneven, np.repeat(base, 3, axis=0))
     assert found.low < 0 < found.high
 
 
-def test_different_questions_are_refused():
+def test_different_triples_are_refused():
     with pytest.raises(ValueError, match="same triples"):
         mrr_difference(runs(1), runs(1, triples=10))

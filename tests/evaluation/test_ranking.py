@@ -96,7 +96,7 @@ def test_infinite_scores_are_ranked():
 
 
 @given(FACTS.filter(bool), st.lists(st.tuples(ENTITY, st.integers(0, 4)), min_size=1))
-def test_known_answers_are_the_tails_of_the_facts(facts, queries):
+def test_known_answers_are_the_answers_of_the_facts(facts, queries):
     heads, relations = (np.array(column) for column in zip(*queries, strict=True))
     rows, tails = KnownAnswers.of(Triples.of(facts)).of_queries(heads, relations)
     found = {(i, t) for i, t in zip(rows.tolist(), tails.tolist(), strict=True)}

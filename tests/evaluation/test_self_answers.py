@@ -93,11 +93,11 @@ def test_against_a_brute_force_search(reciprocals, facts, asked, seed, score_byt
         assert without.optimistic.tolist() == ranks[rows, 0].tolist()
         assert without.pessimistic.tolist() == ranks[rows, 1].tolist()
         assert without.candidates.tolist() == ranks[rows, 2].tolist()
-    figures = found.metrics(hits=(1, 2))
+    metrics = found.metrics(hits=(1, 2))
     for shown, rows in (
-        (figures, np.ones_like(tails)),
-        (figures["tails"], tails),
-        (figures["heads"], ~tails),
+        (metrics, np.ones_like(tails)),
+        (metrics["tails"], tails),
+        (metrics["heads"], ~tails),
     ):
         realistic = ranks[rows, :2].mean(axis=1)
         assert shown["self_answer_rate"] == pytest.approx(answered[rows].mean())
@@ -183,7 +183,7 @@ def test_rotations_keep_the_query_entity_below_the_target():
     graph = fivestar.read_graph("demo")
     rates = {}
     for init in (None, "identity"):
-        model = {"dim": 100} | ({} if init is None else {"init": init})
+        model = {"dim": 100, "off_diagonal_lr": 1.0} | ({} if init is None else {"init": init})
         training = {"epochs": 10, "evaluate-every": 0, "threads": 1}
         run = train(graph, fivestar.make_settings({"model": model, "training": training}))
         found = evaluate(run.model, graph, graph.test)

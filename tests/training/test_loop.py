@@ -107,7 +107,7 @@ def test_every_setting_of_the_model_changes_the_result(graph, change):
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
 @pytest.mark.parametrize("candidates", [0, 3])
-def test_off_diagonal_entries_take_shorter_steps_and_no_others_do(graph, optimizer, candidates):
+def test_off_diagonal_lr_scales_only_off_diagonal_entries(graph, optimizer, candidates):
     def after_one_step(rate):
         model = {"dim": 6, "off_diagonal_lr": rate}
         training = {
@@ -205,7 +205,7 @@ def test_riemannian_steps_learn_and_stay_on_the_ball(graph):
 
 @pytest.mark.parametrize("objective", ["softmax", "negative-sampling"])
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path, name, objective):
+def test_every_model_trains_without_reciprocals_or_is_refused(graph, tmp_path, name, objective):
     training = {"objective": objective, "epochs": 6, "batch_size": 20, "reciprocals": False}
     training |= {"optimizer": "adam", "lr": 0.02, "reg_weight": 0.001, "evaluate_every": 3}
     settings = {"model": {"name": name, "dim": 6}, "training": training}
@@ -245,11 +245,11 @@ def test_every_model_trains_without_reciprocals_or_says_why_not(graph, tmp_path,
         ({"num_relation_candidates": 2}, "without a relation-loss-weight"),
     ],
 )
-def test_a_setting_that_would_do_nothing_is_refused(graph, training, message):
+def test_a_setting_without_effect_is_refused(graph, training, message):
     assert message in _refusal(graph, small(**training))
 
 
-def test_an_option_of_the_model_that_would_do_nothing_is_refused(graph):
+def test_a_model_option_without_effect_is_refused(graph):
     for model, message in (
         ({"norm": "l1"}, "use score distance"),
         ({"denominator": "phase", "epsilon": 0.1}, "only denominator mobius"),
@@ -266,7 +266,7 @@ def test_bce_is_refused_triple_by_triple(graph):
     assert "use grouping queries" in _refusal(graph, small(objective="bce", grouping="triples"))
 
 
-def test_a_model_that_normalises_over_a_batch_is_not_done_in_parts(graph):
+def test_batch_normalization_needs_whole_batches(graph):
     settings = {"model": {"name": "tucker", "dim": 6}, "training": {"batch_size": 90}}
     settings["training"]["memory"] = "98400KiB"
     assert "cannot be split to fit the memory" in _refusal(graph, settings)
@@ -274,7 +274,7 @@ def test_a_model_that_normalises_over_a_batch_is_not_done_in_parts(graph):
     assert "train it with relation-loss-weight 0" in _refusal(graph, settings)
 
 
-def test_one_batch_gives_the_same_grouped_or_not(graph):
+def test_one_batch_gives_the_same_result_grouped_or_not(graph):
     grouped, single = (
         fivestar.train(graph, small(batch_size=10_000, epochs=3, grouping=grouping))
         for grouping in ("queries", "triples")
@@ -297,13 +297,13 @@ def test_the_result_is_the_mean_of_the_last_epochs(graph, tmp_path):
         torch.testing.assert_close(table, mean)
 
 
-def test_drawing_relations_changes_the_second_question(graph):
+def test_sampling_relations_changes_the_relation_loss(graph):
     every = fivestar.train(graph, small(relation_loss_weight=1.0))
     some = fivestar.train(graph, small(relation_loss_weight=1.0, num_relation_candidates=1))
     assert not same(tables(every), tables(some))
 
 
-def test_validation_looks_at_the_mean_and_training_goes_on_without_it(graph):
+def test_validation_uses_the_averaged_weights_and_training_does_not(graph):
     averaged = fivestar.train(graph, small(evaluate_every=1, average=4))
     plain = fivestar.train(graph, small(evaluate_every=1))
     losses, mrrs = (
@@ -318,7 +318,7 @@ def test_validation_looks_at_the_mean_and_training_goes_on_without_it(graph):
 
 @pytest.mark.parametrize("epoch", [1, 2, 3])
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
-def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimizer):
+def test_a_stopped_run_resumes_to_the_same_bits(graph, tmp_path, epoch, optimizer):
     settings = small(optimizer=optimizer, lr=0.02)
     whole = fivestar.train(graph, settings, tmp_path / "whole")
 
@@ -335,7 +335,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(graph, tmp_path, epoch, optimize
     assert [line["loss"] for line in whole.history] == [line["loss"] for line in resumed.history]
 
 
-def test_a_run_killed_within_an_epoch_goes_on_to_the_same_bits(graph, tmp_path):
+def test_a_run_killed_within_an_epoch_resumes_to_the_same_bits(graph, tmp_path):
     settings = small(
         batch_size=10,
         checkpoint_minutes=1e-9,
@@ -375,7 +375,7 @@ def test_the_history_can_be_read_while_training(graph, tmp_path):
     assert seen == [1, 2, 3]
 
 
-def test_the_steps_are_told(graph):
+def test_on_step_is_called_after_each_step(graph):
     told = []
     fivestar.train(graph, small(epochs=2), on_step=told.append)
     assert told == sorted(told)
@@ -409,7 +409,7 @@ def test_snapshots_are_the_tables_of_their_epochs(graph, tmp_path):
         {"objective": "negative-sampling", "reciprocals": False},
     ],
 )
-def test_a_bound_of_memory_changes_the_parts_and_not_the_result(graph, more):
+def test_a_memory_limit_changes_the_parts_but_not_the_result(graph, more):
     plain = fivestar.train(graph, small(batch_size=100, **more))
     needed = _refusal(graph, small(batch_size=100, memory="1KiB", **more))
     assert "needs at least 9" in needed
@@ -448,7 +448,7 @@ def test_a_precision_that_the_device_lacks_is_refused(graph, monkeypatch):
         assert "no TF32" in _refusal(graph, small(precision="tf32"))
 
 
-def test_rounded_products_train_almost_as_well(graph, monkeypatch):
+def test_bfloat16_products_train_almost_as_well(graph, monkeypatch):
     monkeypatch.setattr("fivestar.training.resources._has_bf16", lambda _: True)
     plain, rounded = (
         fivestar.train(graph, small(epochs=20, precision=precision))
@@ -581,7 +581,7 @@ def test_cuda_is_refused_where_there_is_none(graph):
         fivestar.train(graph, small(device="cuda"))
 
 
-def test_figures_apart_add_up(graph):
+def test_metrics_by_group_add_up(graph):
     run = fivestar.train(graph, SMALL)
     found = evaluate(run.model, graph, graph.test)
     whole = found.metrics()

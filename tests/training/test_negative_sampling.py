@@ -146,7 +146,7 @@ def test_bernoulli_weights_are_twice_the_probabilities():
     rows = [(0, 0, 1), (0, 0, 2), (0, 0, 3), (1, 1, 2), (2, 1, 3)]
     triples = Triples(*(np.array(column, dtype=np.int32) for column in zip(*rows, strict=True)))
     weights = bernoulli_weights(triples, 2)
-    # Three tails a head, one head a tail: the head is replaced with probability 3/4.
+    # Three tails per head, one head per tail: the head is replaced with probability 3/4.
     assert weights.tolist() == [0.5, 1.0, 1.5, 1.0]
 
 

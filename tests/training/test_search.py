@@ -84,7 +84,7 @@ def test_a_search_is_resumed_and_its_best_settings_are_a_file(tmp_path):
     assert not list(study.parent.glob(".*.*.*.lock")), "no lock of a process is left"
 
 
-def test_the_same_search_tries_the_same(tmp_path):
+def test_the_same_seed_tries_the_same_settings(tmp_path):
     found = []
     for name in ("one", "other"):
         search = Search(plan(trials=3, space=read_space("small", "x")), tmp_path / name)
@@ -101,7 +101,7 @@ def test_a_grid_is_visited_point_by_point(tmp_path):
     assert all(point in points for point in SPACE.grid())
 
 
-def test_trials_of_another_question_are_refused(tmp_path):
+def test_a_study_with_other_settings_is_refused(tmp_path):
     Search(plan(), tmp_path / "study")
     for other, what in [
         (plan(training={"epochs": 4}), "settings"),
@@ -112,7 +112,7 @@ def test_trials_of_another_question_are_refused(tmp_path):
             Search(other, tmp_path / "study")
 
 
-def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(tmp_path):
+def test_a_diverging_trial_fails_and_the_search_continues(tmp_path):
     space = Space("made up", {"training.lr": (1e30, 0.1)})
     search = Search(plan(2, space, {"optimizer": "sgd"}, sampler="grid"), tmp_path / "study")
     search.run(Watcher(), tmp_path / "best.toml")
@@ -143,7 +143,7 @@ def test_a_trial_below_the_median_is_pruned(tmp_path, monkeypatch):
     assert [t.state for t in unpruned.tried()] == ["complete", "complete"]
 
 
-def test_halving_trains_on_with_the_best_third(tmp_path):
+def test_halving_promotes_the_best_third(tmp_path):
     space = Space("made up", {"training.lr": (0.3, 1e-9, 2e-9, 3e-9)})
     # Points that are given are tried first, in their order.
     starts = tuple({"training.lr": lr} for lr in space.choices["training.lr"])
@@ -164,7 +164,7 @@ def test_halving_trains_on_with_the_best_third(tmp_path):
         Search(plan(space=Space("x", {"training.epochs": (1, 2)}), pruner="halving"), tmp_path)
 
 
-def test_the_default_comes_first_and_fixed_settings_are_not_searched():
+def test_the_default_comes_first_and_given_settings_are_not_searched():
     base = make_settings({"model": {"dim": 4}, "training": {"reg_weight": 0.05}})
     space = space_around(base, {"training.lr"}, num_entities=100)
     assert set(space.choices) == {"training.reg_weight", "model.init"}
@@ -183,7 +183,7 @@ def test_the_default_comes_first_and_fixed_settings_are_not_searched():
     assert 0 not in space_around(sampled, set(), 50_000).choices["training.num_candidates"]
 
 
-def test_a_trial_that_is_cut_off_is_tried_again(tmp_path):
+def test_an_interrupted_trial_is_tried_again(tmp_path):
     search = Search(plan(trials=1), tmp_path / "study")
     cut = Watcher(stop_after=3)
     search._try(search._next("a worker"), cut, None)
@@ -218,7 +218,7 @@ def test_the_trial_of_a_killed_process_is_tried_again(tmp_path):
     assert [t.state for t in alive.tried()] == ["complete"]
 
 
-def test_a_trial_that_another_process_runs_is_left_to_it(tmp_path):
+def test_a_trial_that_another_process_runs_is_not_started_again(tmp_path):
     busy = Search(plan(trials=1), tmp_path / "study")
     with busy._working() as worker:
         busy._next(worker)
@@ -250,7 +250,7 @@ def test_two_processes_share_a_study(tmp_path):
     assert all(point in points for point in space.grid())
 
 
-def test_test_is_never_looked_at(tmp_path, monkeypatch):
+def test_the_test_split_is_never_used(tmp_path, monkeypatch):
     asked = []
     evaluate = validation.evaluate
 
@@ -290,7 +290,7 @@ def test_plots_of_a_search(tmp_path):
     assert sorted(bar.get_width() for bar in bars) == pytest.approx(sorted(shares.values()))
 
 
-def test_without_optuna_it_says_what_to_install(tmp_path, monkeypatch):
+def test_without_optuna_the_error_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtra, match=r"fivestar-kge\[search\]"):
         Search(plan(), tmp_path / "study")

@@ -63,13 +63,13 @@ def trials_of(folder):
     ("text", "seconds"),
     [("90s", 90), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("1m 30s", 90), ("0.5m", 30)],
 )
-def test_lengths_of_time(text, seconds):
+def test_durations(text, seconds):
     assert parse_duration(text) == seconds
     assert parse_duration(dt.timedelta(seconds=seconds)) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten minutes", "5m3h", "-1m", "0s", "m", "1d", 10])
-def test_what_is_not_a_length_of_time_is_refused(text):
+def test_an_invalid_duration_is_refused(text):
     with pytest.raises(SettingsError, match="as in 90s, 10m or 1h30m"):
         parse_duration(text)
 
@@ -127,7 +127,7 @@ def test_settings_that_are_given_are_not_searched(tmp_path, few_trials):
     assert (settings.training.reg_weight, settings.model.options["init"]) == (0.02, "small")
 
 
-def test_models_and_dimensions_are_searched_if_asked_for(tmp_path, few_trials):
+def test_models_and_dimensions_are_searched_if_requested(tmp_path, few_trials):
     fivestar.train(
         people_graph(),
         {"training": {**QUICK, "lr": 0.3, "reg_weight": 0.01}},
@@ -162,7 +162,7 @@ def test_models_and_dimensions_are_searched_if_asked_for(tmp_path, few_trials):
         ({}, {"budget": None, "budget_dims": [3]}, "need a budget"),
     ],
 )
-def test_what_cannot_be_done_within_a_budget_is_refused(tmp_path, values, more, message):
+def test_invalid_budgets_are_refused(tmp_path, values, more, message):
     arguments = {"budget": "10m", **more}
     if isinstance(values, fivestar.Settings):
         fixed = {"lr": 0.1, "reg_weight": 0.1, "num_candidates": 0}
@@ -225,7 +225,7 @@ def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch
     assert finals[0]["epochs"] > 2 * max(line["epochs"] for line in searched)
 
 
-def test_where_no_epoch_fits_the_defaults_are_trained_until_the_time_is_over(tmp_path, monkeypatch):
+def test_if_no_epoch_fits_the_defaults_are_trained_until_the_time_is_over(tmp_path, monkeypatch):
     Slow(monkeypatch, 0.1)
     values = {"model": {"dim": 4}, "training": {"batch_size": 1, "threads": 1}}
     told, began = Told(), time.monotonic()
@@ -300,7 +300,7 @@ def test_settings_that_diverge_leave_the_default(tmp_path, monkeypatch, few_tria
     assert "the loss is nan" in {line.get("why") for line in finals}
 
 
-def test_a_paused_run_continues_and_nobody_else_may_train_it(tmp_path, few_trials):
+def test_a_paused_run_resumes_and_is_locked_meanwhile(tmp_path, few_trials):
     def pause(line):
         if line["epoch"] == 10:
             with pytest.raises(OutputError, match="another process"):

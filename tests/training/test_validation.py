@@ -90,7 +90,7 @@ def test_a_resumed_run_has_the_same_validation_facts(one_file, tmp_path):
     assert same(tables(resumed), tables(whole))
 
 
-def test_none_are_held_out_if_nobody_wants_it(one_file):
+def test_valid_0_holds_out_nothing(one_file):
     with pytest.warns(GraphWarning, match="no early stopping, .* no calibrated probabilities"):
         run = fivestar.train(one_file, small(), valid=0)
     assert run.graph == one_file
@@ -103,12 +103,12 @@ def test_a_share_and_a_number(one_file):
 
 
 @pytest.mark.parametrize("valid", [0, 0.1, 10])
-def test_a_graph_that_has_validation_facts_takes_no_others(graph, valid):
+def test_a_graph_with_validation_triples_gets_no_others(graph, valid):
     with pytest.raises(SettingsError, match="validation facts of its own"):
         fivestar.train(graph, small(), valid=valid)
 
 
-def test_a_tiny_graph_is_trained_without_validation_and_says_so():
+def test_a_tiny_graph_is_trained_without_validation_and_warns():
     tiny = fivestar.read_graph([("a", "r", "b"), ("b", "r", "c")])
     with pytest.warns(GraphWarning, match="no fact of graph can be held out"):
         run = fivestar.train(tiny, small())
@@ -118,7 +118,7 @@ def test_a_tiny_graph_is_trained_without_validation_and_says_so():
 
 
 @pytest.mark.parametrize("refit", [False, True])
-def test_what_a_run_was_trained_on_is_not_held_out_when_training_goes_on(one_file, tmp_path, refit):
+def test_training_triples_of_the_source_run_are_not_held_out(one_file, tmp_path, refit):
     first = fivestar.train(one_file, small(epochs=1), tmp_path / "first", refit=refit)
     known = [tuple(row.values()) for row in one_file.named(one_file.train).to_pylist()]
     new = [(f"p{i}", "knows", f"p{(i + 11) % 60}") for i in range(60)]
@@ -129,7 +129,7 @@ def test_what_a_run_was_trained_on_is_not_held_out_when_training_goes_on(one_fil
     assert not second.graph.valid.are_in(first.graph.translated(trained, grown)).any()
 
 
-def test_validation_facts_that_a_run_has_seen_are_told(one_file, tmp_path):
+def test_validation_triples_seen_by_the_source_run_cause_a_warning(one_file, tmp_path):
     run = fivestar.train(one_file, small(epochs=1), tmp_path / "first", refit=True)
     with pytest.warns(GraphWarning, match="24 of 24 validation facts were trained on by the run"):
         fivestar.train(run.graph, small(epochs=1), warm_start=tmp_path / "first")
@@ -168,14 +168,14 @@ def test_a_resumed_run_knows_the_metrics_of_its_best_epoch(graph, tmp_path, monk
     assert resumed.metrics["best_epoch"] == whole.metrics["best_epoch"]
 
 
-def test_without_validations_on_the_way_there_is_one_at_the_end(graph, monkeypatch):
+def test_without_evaluate_every_there_is_one_validation_at_the_end(graph, monkeypatch):
     ranked = counted_rankings(monkeypatch)
     run = fivestar.train(graph, small(evaluate_every=0))
     assert len(ranked) == 1
     assert run.metrics["best_epoch"] == 6
 
 
-def test_validation_and_calibration_say_how_far_they_are(graph):
+def test_validation_and_calibration_report_progress(graph):
     told = []
     fivestar.train(graph, small(epochs=2), on_stage=lambda *stage: told.append(stage))
     assert [stage for stage, _, _ in told] == ["validation", "calibration"]
@@ -195,7 +195,7 @@ def test_a_sample_is_a_part_of_the_triples_in_their_order(count, queries):
     assert sample == sample_triples(triples, queries)
 
 
-def test_validation_on_a_sample_says_so_and_compares_between_seeds(graph, tmp_path):
+def test_validation_on_a_sample_is_recorded_and_comparable_between_seeds(graph, tmp_path):
     settings = small(validation_queries=8)
     run = fivestar.train(graph, settings, tmp_path / "run")
     assert run.metrics["validation"] == {"triples": 12, "ranked": 4}
@@ -264,7 +264,7 @@ def test_a_refit_without_a_schedule_is_a_plain_training_of_that_many_epochs(grap
 
 
 @pytest.mark.parametrize("source", [False, True])
-def test_a_run_killed_in_either_phase_ends_as_if_it_had_not_been(graph, tmp_path, source):
+def test_a_run_killed_in_either_phase_resumes_to_the_same_result(graph, tmp_path, source):
     settings = small(batch_size=20, checkpoint_minutes=1e-9, decay="linear", average=2, refit=True)
     settings["training"]["snapshot_epochs"] = (0, 3)
     begin = partial(fivestar.train, graph, settings)
@@ -310,7 +310,7 @@ def test_a_run_killed_in_either_phase_ends_as_if_it_had_not_been(graph, tmp_path
 
 
 @pytest.mark.parametrize("stage", ["calibration", "refit"])
-def test_a_run_killed_between_its_phases_goes_on(graph, tmp_path, monkeypatch, stage):
+def test_a_run_killed_between_training_and_refit_resumes(graph, tmp_path, monkeypatch, stage):
     whole = fivestar.train(graph, small(), refit=True)
 
     def kill(reached, done, total):
@@ -324,7 +324,7 @@ def test_a_run_killed_between_its_phases_goes_on(graph, tmp_path, monkeypatch, s
     assert not ranked
 
 
-def test_a_refit_from_a_run_begins_with_that_run(graph, tmp_path):
+def test_a_refit_after_a_warm_start_starts_from_the_same_run(graph, tmp_path):
     fivestar.train(graph, small(epochs=3), tmp_path / "source")
     refit = fivestar.train(graph, small(), warm_start=tmp_path / "source", refit=True)
     afresh = fivestar.train(graph, small(), refit=True)

@@ -31,7 +31,7 @@ def without(graph, name):
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
-def test_on_the_same_graph_training_begins_where_the_run_ended(graph, tmp_path, optimizer):
+def test_a_warm_start_on_the_same_graph_starts_from_the_same_weights(graph, tmp_path, optimizer):
     settings = small(epochs=2, optimizer=optimizer, lr=0.01, evaluate_every=0)
     fivestar.train(graph, settings, tmp_path / "first")
     begun = fivestar.train(graph, small(epochs=0), warm_start=tmp_path / "first")
@@ -60,7 +60,7 @@ def test_names_are_matched_whatever_their_ids(graph, tmp_path):
     assert set(origin["some_vanished"]) <= lost
 
 
-def test_new_names_begin_as_in_any_training(graph, tmp_path):
+def test_new_names_are_initialized_as_in_any_training(graph, tmp_path):
     smaller = without(graph, graph.entities.name_of(0))
     fivestar.train(smaller, small(epochs=2), tmp_path / "first")
     begun = fivestar.train(graph, small(epochs=0), warm_start=tmp_path / "first")
@@ -70,7 +70,7 @@ def test_new_names_begin_as_in_any_training(graph, tmp_path):
     assert torch.equal(named_rows(begun, "entities", new), named_rows(fresh, "entities", new))
 
 
-def test_the_update_rule_remembers_what_is_kept(graph, tmp_path):
+def test_the_optimizer_state_of_kept_rows_is_copied(graph, tmp_path):
     fivestar.train(graph, small(epochs=3), tmp_path / "first")
     with_memory = fivestar.train(graph, small(epochs=1), warm_start=tmp_path / "first")
     assert with_memory.metrics["started_from"]["optimizer_memory"] is True
@@ -92,7 +92,7 @@ def test_settings_are_those_of_the_run_unless_given(graph, tmp_path):
         fivestar.train(graph, small(reciprocals=False), warm_start=tmp_path / "first")
 
 
-def test_a_run_killed_at_once_resumes_from_what_it_took_over(graph, tmp_path):
+def test_a_warm_start_killed_at_once_resumes_from_the_copied_weights(graph, tmp_path):
     fivestar.train(graph, small(epochs=2), tmp_path / "first")
 
     def stop(_):
