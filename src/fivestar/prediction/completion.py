@@ -204,9 +204,9 @@ class Completer:
         pairs = [np.zeros((0, 2), np.int64)]
         for first in range(0, len(queries), BATCH_SIZE):
             batch = queries[first : first + BATCH_SIZE]
-            total, found = self._answers(batch, min_log_prob)
+            total, probable = self._answers(batch, min_log_prob)
             totals[batch.entity] = total.double().cpu().numpy()
-            pairs.append(found[allowed[found[:, 1]]].cpu().numpy())
+            pairs.append(probable[allowed[probable[:, 1]]].cpu().numpy())
             on_queries(len(batch))
         return _Answers(np.concatenate(pairs), totals)
 
@@ -218,7 +218,7 @@ class Completer:
         # Running softmax: terms are exp(score − high), and mass is their sum.
         high = model.entities.new_full((len(rows),), -torch.inf)
         mass = torch.zeros_like(high)
-        kept: list[tuple[Tensor, Tensor, Tensor]] = []
+        candidates: list[tuple[Tensor, Tensor, Tensor]] = []
         for start, scores in score_tiles(model, queries, new_tiles(model, len(rows), TILE)):
             peak = scores.amax(dim=1)
             higher = torch.maximum(high, peak)
@@ -228,13 +228,13 @@ class Completer:
             # The mass only grows, so all final answers are among these.
             active = ((peak - high).exp() >= min_prob * mass).nonzero()[:, 0]
             row, column = (terms[active] >= min_prob * mass[active, None]).nonzero(as_tuple=True)
-            kept.append(
+            candidates.append(
                 (active[row], column + start, terms[active[row], column].log() + high[active[row]])
             )
         total = high + mass.log()
         if not torch.isfinite(total.sum()):
             check_no_nan(total.cpu().numpy())
-        row, column, value = (torch.cat(part) for part in zip(*kept, strict=True))
+        row, column, value = (torch.cat(part) for part in zip(*candidates, strict=True))
         is_probable = value >= total[row] + min_log_prob - _TOLERANCE
         return total, torch.stack([rows[row[is_probable]], column[is_probable]], dim=1)
 

@@ -73,10 +73,10 @@ def evaluate(
         warnings.warn(_REFIT, GraphWarning, stacklevel=3)
     if task == "links":
         ranked = report.evaluate(run.model, run.graph, triples, known, score_bytes, progress)
-        found = Metrics(ranked.metrics(hits))
+        result = Metrics(ranked.metrics(hits))
         if by is not None:
-            found[f"by_{by}"] = ranked.by_group(run.graph, by, hits)
-        return found
+            result[f"by_{by}"] = ranked.by_group(run.graph, by, hits)
+        return result
     if graph is not None or by is not None:
         raise SettingsError(f"graph and by need the task links, not {task}")
     if task == "classification":

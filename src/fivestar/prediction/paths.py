@@ -62,19 +62,19 @@ class PathCounts:
 
 def key_of(links: int, *sequence: Numbers) -> Numbers:
     """Encode sequences as 64-bit keys: digits are link + 1, so keys of all lengths differ."""
-    found = np.zeros_like(sequence[0])
+    keys = np.zeros_like(sequence[0])
     for link in sequence:
-        found = found * (links + 1) + link + 1
-    return found
+        keys = keys * (links + 1) + link + 1
+    return keys
 
 
 def sequence_of(key: int, links: int) -> tuple[int, ...]:
     """Decode a key into its links."""
-    found: list[int] = []
+    links_reversed: list[int] = []
     while key:
         key, digit = divmod(key, links + 1)
-        found.append(digit - 1)
-    return tuple(reversed(found))
+        links_reversed.append(digit - 1)
+    return tuple(reversed(links_reversed))
 
 
 def count_paths(steps: Steps, triple: TripleIds) -> PathCounts:
@@ -83,12 +83,12 @@ def count_paths(steps: Steps, triple: TripleIds) -> PathCounts:
     back, near_tail = _between(*steps.leaving(triple.tail), triple)
     last = steps.opposite(back)
     long, complete = _three_steps(steps, (first, near_head), (last, near_tail))
-    found = [
+    counted = [
         _counted(key_of(steps.links, _direct(steps, triple))),
         _two_steps(steps, (first, near_head), (last, near_tail), triple),
         *long,
     ]
-    keys, counts = _merged(found)
+    keys, counts = _merged(counted)
     return PathCounts(keys, counts, complete, steps.links)
 
 
@@ -104,12 +104,12 @@ def find_path(steps: Steps, triple: TripleIds, sequence: tuple[int, ...]) -> lis
     if len(sequence) == 2:
         common = np.intersect1d(near_head, near_tail)
         return [triple.head, int(common[0]), triple.tail] if len(common) else []
-    for rows, some in steps.along(near_head, sequence[1]).pieces(_CHUNK):
-        row, _, end = steps.walk(some)
+    for rows, segments in steps.along(near_head, sequence[1]).pieces(_CHUNK):
+        row, _, end = steps.walk(segments)
         begin = near_head[rows[row]]
-        good = np.flatnonzero(np.isin(end, near_tail) & (begin != end))
-        if len(good):
-            return [triple.head, int(begin[good[0]]), int(end[good[0]]), triple.tail]
+        matches = np.flatnonzero(np.isin(end, near_tail) & (begin != end))
+        if len(matches):
+            return [triple.head, int(begin[matches[0]]), int(end[matches[0]]), triple.tail]
     return []
 
 
@@ -127,22 +127,22 @@ def _between(links: Numbers, ends: Ids, triple: TripleIds) -> tuple[Numbers, Ids
 
 def _direct(steps: Steps, triple: TripleIds) -> Numbers:
     links, ends = steps.leaving(triple.head)
-    found: Numbers = links[(ends == triple.tail) & (links != triple.relation)]
-    return found
+    direct: Numbers = links[(ends == triple.tail) & (links != triple.relation)]
+    return direct
 
 
 def _two_steps(
     steps: Steps, first: tuple[Numbers, Ids], last: tuple[Numbers, Ids], triple: TripleIds
 ) -> tuple[Numbers, Numbers]:
-    found = []
-    for rows, some in _same_ends(first[1], last[1]).pieces(_CHUNK):
-        row, place = some.places()
-        one, other = first[0][rows[row]], last[0][place]
+    counted = []
+    for rows, segments in _same_ends(first[1], last[1]).pieces(_CHUNK):
+        row, position = segments.places()
+        one, other = first[0][rows[row]], last[0][position]
         keys = key_of(steps.links, one, other)
         if triple.is_loop:  # forward and back along one triple is no path
             keys = keys[other != steps.opposite(one)]
-        found.append(_counted(keys))
-    return _merged(found)
+        counted.append(_counted(keys))
+    return _merged(counted)
 
 
 def _same_ends(ends: npt.NDArray[np.integer], ordered: Ids) -> Segments:
@@ -155,13 +155,13 @@ def _three_steps(
     steps: Steps, first: tuple[Numbers, Ids], last: tuple[Numbers, Ids]
 ) -> tuple[list[tuple[Numbers, Numbers]], bool]:
     """Return counted keys per chunk, and whether all paths were counted."""
-    found, seen_steps, seen_paths = [], 0, 0
+    counted, seen_steps, seen_paths = [], 0, 0
     near_head, near_tail = np.unique(first[1]), np.unique(last[1])
     for begin, link, end, visited in _middle_steps(steps, near_head, near_tail):
         before, behind = _same_ends(begin, first[1]), _same_ends(end, last[1])
         each = Segments(np.zeros_like(before.count), before.count * behind.count)
-        for rows, some in each.pieces(_CHUNK):
-            row, number = some.places()
+        for rows, segments in each.pieces(_CHUNK):
+            row, number = segments.places()
             row = rows[row]
             one, other = np.divmod(number, behind.count[row])
             keys = key_of(
@@ -170,14 +170,14 @@ def _three_steps(
                 link[row],
                 last[0][behind.begin[row] + other],
             )
-            found.append(_counted(keys))
+            counted.append(_counted(keys))
             seen_paths += len(keys)
             if seen_paths >= _MAX_PATHS:
-                return found, False
+                return counted, False
         seen_steps += visited
         if seen_steps >= _MAX_STEPS:
-            return found, False
-    return found, True
+            return counted, False
+    return counted, True
 
 
 def _middle_steps(
@@ -193,12 +193,12 @@ def _middle_steps(
     forward = steps.all_of(near_head).count.sum() <= steps.all_of(near_tail).count.sum()
     source, goal = (near_head, near_tail) if forward else (near_tail, near_head)
     source = np.random.default_rng(0).permutation(source)
-    for rows, some in steps.all_of(source).pieces(_CHUNK):
-        row, link, end = steps.walk(some)
+    for rows, segments in steps.all_of(source).pieces(_CHUNK):
+        row, link, end = steps.walk(segments)
         begin = source[rows[row]]
-        place = np.minimum(np.searchsorted(goal, end), len(goal) - 1)
-        good = (goal[place] == end) & (begin != end)
-        begin, link, end = begin[good], link[good], end[good]
+        position = np.minimum(np.searchsorted(goal, end), len(goal) - 1)
+        is_match = (goal[position] == end) & (begin != end)
+        begin, link, end = begin[is_match], link[is_match], end[is_match]
         if forward:
             yield begin, link, end, len(row)
         else:
@@ -206,14 +206,14 @@ def _middle_steps(
 
 
 def _counted(keys: Numbers) -> tuple[Numbers, Numbers]:
-    found, counts = np.unique(keys, return_counts=True)
-    return found, counts.astype(np.int64)
+    distinct, counts = np.unique(keys, return_counts=True)
+    return distinct, counts.astype(np.int64)
 
 
 def _merged(parts: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
     """Add the counts of equal keys."""
     if not parts:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    keys, place = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
+    keys, row = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
     counts = np.concatenate([counts for _, counts in parts])
-    return keys, np.bincount(place, counts, minlength=len(keys)).astype(np.int64)
+    return keys, np.bincount(row, counts, minlength=len(keys)).astype(np.int64)
