@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fivestar.prediction.vectors import candidate_vectors, query_vectors
     from fivestar.runs.settings import Settings, make_settings
     from fivestar.server.serve import serve
+    from fivestar.training.objectives import Objective, register_objective
     from fivestar.training.regularizers import Regularizer, register_regularizer
 
 _HOME = {
@@ -52,6 +53,8 @@ _HOME = {
     "Model": "fivestar.models.base",
     "register_model": "fivestar.models.registry",
     "Regularizer": "fivestar.training.regularizers",
+    "Objective": "fivestar.training.objectives",
+    "register_objective": "fivestar.training.objectives",
     "register_reader": "fivestar.graph.readers.registered",
     "register_regularizer": "fivestar.training.regularizers",
     "TrainedModel": "fivestar.prediction.trained_model",
@@ -75,6 +78,7 @@ __all__ = [
     "InnerProduct",
     "KnowledgeGraph",
     "Model",
+    "Objective",
     "Regularizer",
     "Settings",
     "TrainedModel",
@@ -92,6 +96,7 @@ __all__ = [
     "query_vectors",
     "read_graph",
     "register_model",
+    "register_objective",
     "register_reader",
     "register_regularizer",
     "resume",

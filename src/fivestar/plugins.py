@@ -187,6 +187,16 @@ def _instance_of(base: str, public: str) -> Callable[[str, Any], None]:
     return check
 
 
+# Objectives over candidates that all queries share, not those over sampled negatives.
+OBJECTIVES: Registry[Any] = Registry(
+    "objective",
+    "fivestar.objectives",
+    {
+        "softmax": "fivestar.training.objectives:SOFTMAX",
+        "bce": "fivestar.training.objectives:BCE",
+    },
+    _instance_of("fivestar.training.objectives:Objective", "fivestar.Objective"),
+)
 REGULARIZERS: Registry[Any] = Registry(
     "regularizer",
     "fivestar.regularizers",

@@ -15,7 +15,7 @@ from fivestar import plugins
 from fivestar.errors import RegistrationError, SettingsError
 from fivestar.models.options import options_of
 from fivestar.models.registry import MODELS, register_model
-from fivestar.plugins import REGULARIZERS, Registry
+from fivestar.plugins import OBJECTIVES, REGULARIZERS, Registry
 
 SIZES = (4, 2, 3)
 
@@ -215,3 +215,20 @@ def test_a_registered_regularizer_is_a_setting(monkeypatch):
     assert trained.settings.training.regularizer == "n4"
     with pytest.raises(RegistrationError, match="'n5' is not an instance of"):
         fivestar.register_regularizer("n5", lambda squared: squared)
+
+
+def test_a_registered_objective_is_a_setting(monkeypatch):
+    monkeypatch.setattr(OBJECTIVES, "_registered", {})
+    with pytest.raises(SettingsError, match=r"training\.objective: .*Input should be softmax, bce"):
+        fivestar.make_settings({"training": {"objective": "focal"}})
+    fivestar.register_objective("focal", OBJECTIVES["bce"])
+    values = {"model": {"name": "distmult"}, "training": {"objective": "focal", "epochs": 2}}
+    losses = [
+        fivestar.train(people_graph(), {**values, "training": {**values["training"], **more}})
+        for more in ({}, {"objective": "bce"})
+    ]
+    assert losses[0].history[-1]["loss"] == losses[1].history[-1]["loss"]
+    with pytest.raises(SettingsError, match="num-negatives has no effect with the objective focal"):
+        fivestar.make_settings({"training": {"objective": "focal", "num_negatives": 7}})
+    with pytest.raises(RegistrationError, match="'other' is not an instance of"):
+        fivestar.register_objective("other")(lambda scores: scores)

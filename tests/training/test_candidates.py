@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.models.forms import FORMS, made
 from tests.training.test_step import CPU, facts
 
+from fivestar.plugins import OBJECTIVES
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training import objectives
 from fivestar.training.candidates import (
@@ -20,7 +21,7 @@ from fivestar.training.candidates import (
     SampleWeight,
     sample_candidates,
 )
-from fivestar.training.objectives import OBJECTIVES, Workspace, score_candidates
+from fivestar.training.objectives import Workspace, score_candidates
 from fivestar.training.optimizers import Optimizer
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.step import CandidateStep, Loss

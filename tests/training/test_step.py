@@ -12,9 +12,8 @@ from tests.models.forms import FORMS, made
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models import similarity
-from fivestar.plugins import REGULARIZERS
+from fivestar.plugins import OBJECTIVES, REGULARIZERS
 from fivestar.training import candidates, objectives
-from fivestar.training.objectives import OBJECTIVES
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.step import CandidateStep, Loss
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fivestar.errors import FivestarError, SettingsError
-from fivestar.plugins import REGULARIZERS
+from fivestar.plugins import OBJECTIVES, REGULARIZERS
 from fivestar.runs.defaults import (
     CURRENT,
     GRAPH_DEFAULTS,
@@ -29,20 +29,26 @@ if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
 
 _LARGEST_FILE = 1 << 20
-OVER_ALL = ("softmax", "bce")
 _OVER_NEGATIVES = ("negative-sampling", "margin")
 # Settings that mean something for some objectives only.
-_ONLY_FOR: dict[str, tuple[str, ...]] = {
-    "label_smoothing": OVER_ALL,
-    "num_candidates": OVER_ALL,
+_ONLY_FOR: dict[str, Collection[str]] = {
+    "label_smoothing": OBJECTIVES,
+    "num_candidates": OBJECTIVES,
     "relation_loss_weight": ("softmax",),
-    "precision": OVER_ALL,
+    "precision": OBJECTIVES,
     "num_negatives": _OVER_NEGATIVES,
     "negatives_from": _OVER_NEGATIVES,
     "corruption": _OVER_NEGATIVES,
     "margin": _OVER_NEGATIVES,
     "adversarial_temperature": ("negative-sampling",),
 }
+
+
+def _known_name(name: str, known: Collection[str]) -> str:
+    if name not in known:
+        hint = did_you_mean(closest_names(name, known))
+        raise ValueError(f"Input should be {', '.join(known)}{hint}")
+    return name
 
 
 class _Section(BaseModel):
@@ -75,9 +81,10 @@ class ModelSettings(_Section):
 class TrainingSettings(_Section):
     """Settings of the training."""
 
-    objective: Literal["softmax", "bce", "negative-sampling", "margin"] = Field(
+    objective: str = Field(
         "softmax",
-        description="Loss: cross-entropy over all entities, or a loss over sampled negatives.",
+        description="Loss: softmax or bce (all entities), negative-sampling or margin (sampled "
+        "negatives), or one of a package.",
     )
     num_candidates: int = Field(
         0,
@@ -181,13 +188,15 @@ class TrainingSettings(_Section):
     )
     max_minutes: float = Field(0, ge=0, description="Stop after this many minutes (0: no limit).")
 
+    @field_validator("objective")
+    @classmethod
+    def _is_an_objective(cls, name: str) -> str:
+        return _known_name(name, [*OBJECTIVES, *_OVER_NEGATIVES])
+
     @field_validator("regularizer")
     @classmethod
     def _is_a_regularizer(cls, name: str) -> str:
-        if name not in REGULARIZERS:
-            hint = did_you_mean(closest_names(name, REGULARIZERS))
-            raise ValueError(f"Input should be {', '.join(REGULARIZERS)}{hint}")
-        return name
+        return _known_name(name, REGULARIZERS)
 
     @field_validator("memory")
     @classmethod

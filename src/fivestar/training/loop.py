@@ -16,7 +16,7 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
-from fivestar.plugins import REGULARIZERS
+from fivestar.plugins import OBJECTIVES, REGULARIZERS
 from fivestar.runs.run import (
     CHECKPOINT,
     build_model,
@@ -37,7 +37,6 @@ from fivestar.training.negative_sampling import (
     NegativeStep,
     bernoulli_weights,
 )
-from fivestar.training.objectives import OBJECTIVES
 from fivestar.training.optimizers import Optimizer, WeightAverage
 from fivestar.training.queries import Batch, GroupedQueries
 from fivestar.training.relation_loss import RelationLoss
@@ -177,32 +176,30 @@ class Trainer:
 
     def _make_step(self) -> Step:
         training, regularizer = self.training, REGULARIZERS[self.training.regularizer]
-        match training.objective:
-            case "softmax" | "bce" as name:
-                smoothing = training.label_smoothing
-                loss = Loss(
-                    regularizer,
-                    training.reg_weight,
-                    smoothing,
-                    OBJECTIVES[name],
-                    training.num_candidates,
-                    RelationLoss(training.relation_loss_weight, training.num_relation_candidates),
-                )
-                rows = min(self.sizes.rows, len(self.queries))
-                return CandidateStep(self.model, loss, rows, self.sizes.pairs, self.similarity)
-            case "negative-sampling" | "margin" as name:
-                known = None
-                if training.negatives_from == "unknown":
-                    known = with_reciprocals(self.facts, len(self.graph.relations))
-                return NegativeStep(
-                    self.model,
-                    NegativeLoss(name, training.margin, training.adversarial_temperature),
-                    NegativeSampler(training.num_negatives, len(self.graph.entities), known),
-                    regularizer,
-                    training.reg_weight,
-                    self.sizes.pairs,
-                    self._side_weights(),
-                )
+        if training.objective in OBJECTIVES:
+            loss = Loss(
+                regularizer,
+                training.reg_weight,
+                training.label_smoothing,
+                OBJECTIVES[training.objective],
+                training.num_candidates,
+                RelationLoss(training.relation_loss_weight, training.num_relation_candidates),
+            )
+            rows = min(self.sizes.rows, len(self.queries))
+            return CandidateStep(self.model, loss, rows, self.sizes.pairs, self.similarity)
+        known = None
+        if training.negatives_from == "unknown":
+            known = with_reciprocals(self.facts, len(self.graph.relations))
+        name: Any = training.objective
+        return NegativeStep(
+            self.model,
+            NegativeLoss(name, training.margin, training.adversarial_temperature),
+            NegativeSampler(training.num_negatives, len(self.graph.entities), known),
+            regularizer,
+            training.reg_weight,
+            self.sizes.pairs,
+            self._side_weights(),
+        )
 
     def _side_weights(self) -> Tensor | None:
         if self.training.corruption == "uniform":

@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from fivestar.models.similarity import TILE, Similarity
+from fivestar.plugins import OBJECTIVES
 from fivestar.training.candidates import Candidates
 
 # Scores are multiplied by log₂ e, because powers of 2 are twice as fast as powers of e.
@@ -103,14 +104,33 @@ def _mean_over_cells(counts: Tensor, size: BatchSize, smoothing: float) -> Weigh
     return Weights(query, (smoothing - 1) * cell, uniform)
 
 
-OBJECTIVES = {
-    "softmax": Objective(
-        _LOG2E, is_relative=True, score_grad_=_exp2_, finish=_log2_sum, weights=_mean_over_triples
-    ),
-    "bce": Objective(
-        1.0, is_relative=False, score_grad_=_sigmoid_, finish=_sum, weights=_mean_over_cells
-    ),
-}
+SOFTMAX = Objective(
+    _LOG2E, is_relative=True, score_grad_=_exp2_, finish=_log2_sum, weights=_mean_over_triples
+)
+BCE = Objective(
+    1.0, is_relative=False, score_grad_=_sigmoid_, finish=_sum, weights=_mean_over_cells
+)
+
+
+@overload
+def register_objective(name: str) -> Callable[[Objective], Objective]: ...
+@overload
+def register_objective(name: str, objective: Objective) -> Objective: ...
+def register_objective(name: str, objective: Objective | None = None) -> Any:
+    """Register an objective under a name, for the setting `objective` in this process.
+
+    For the command line, declare it as an entry point of the group `fivestar.objectives` instead.
+
+    Args:
+        name: Lower-case letters, digits, - and _.
+        objective: An instance of `fivestar.Objective`.
+
+    Raises:
+        RegistrationError: The name is taken, or the object is not an objective.
+    """
+    if objective is None:
+        return lambda value: OBJECTIVES.register(name, value)
+    return OBJECTIVES.register(name, objective)
 
 
 class Workspace:

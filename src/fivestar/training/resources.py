@@ -17,7 +17,8 @@ from fivestar.evaluation.ranking import BASE_BYTES, FACT_BYTES, SCORE_BYTES, tab
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.base import Model
 from fivestar.models.similarity import TILE, Bfloat16InnerProduct, InnerProduct, Similarity
-from fivestar.runs.settings import OVER_ALL, Settings, TrainingSettings
+from fivestar.plugins import OBJECTIVES
+from fivestar.runs.settings import Settings, TrainingSettings
 from fivestar.runs.units import format_bytes, parse_bytes
 
 
@@ -138,7 +139,7 @@ def part_sizes(model: Model, facts: int, training: TrainingSettings) -> PartSize
         copies += 2  # the average, and the weights while it is swapped in
     fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model) * copies
     row = 0
-    if training.objective in OVER_ALL:
+    if training.objective in OBJECTIVES:
         row = _FLOAT * (2 * len(model.entities) + model.scratch_per_query)
         if not training.reciprocals:
             # All entities as transformed by a relation, and their gradient.
@@ -160,7 +161,7 @@ def part_sizes(model: Model, facts: int, training: TrainingSettings) -> PartSize
 def _pair(model: Model, training: TrainingSettings) -> tuple[int, int]:
     """Return the bytes per answer with its negatives, and the largest number at once."""
     width = model.entities.shape[1]
-    if training.objective in OVER_ALL:
+    if training.objective in OBJECTIVES:
         return _FLOAT * _ANSWER_COPIES * width, 1 << 14
     per_triple = 1 + training.num_negatives
     max_triples = _MAX_NEGATIVE_FLOATS // (per_triple * width)

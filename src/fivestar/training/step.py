@@ -25,7 +25,7 @@ from fivestar.training.candidates import (
 )
 from fivestar.training.gathered_rows import GatheredRows, grad_of
 from fivestar.training.objectives import (
-    OBJECTIVES,
+    SOFTMAX,
     BatchSize,
     Objective,
     Workspace,
@@ -68,7 +68,7 @@ class Loss:
     regularizer: Regularizer | None = None
     reg_weight: float = 0.0
     label_smoothing: float = 0.0
-    objective: Objective = OBJECTIVES["softmax"]
+    objective: Objective = SOFTMAX
     num_candidates: int = 0  # sampled per step besides the answers; 0: all entities
     relation_loss: RelationLoss = NO_RELATION_LOSS
 
