@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fivestar.errors import FivestarError, GraphWarning
-from fivestar.graph.readers import files
+from fivestar.graph.readers import streams
 from fivestar.graph.reading import read_graph
 
 RDFS = b"http://www.w3.org/2000/01/rdf-schema#"
@@ -303,7 +303,7 @@ def main() -> None:
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))
     parser.add_argument("--worker", choices=list(SEEDS), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    files.BLOCK_BYTES = BLOCK_BYTES
+    streams.BLOCK_BYTES = BLOCK_BYTES
     engine = _engine(given.engine)
     if given.worker is None:
         sys.exit(bool(run_all(given.only, given.seconds, engine, given.seed, given.findings)))

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fivestar.errors import BadLine, BadSource, GraphWarning
-from fivestar.graph.readers import delimited, files
+from fivestar.graph.readers import delimited, streams
 from fivestar.graph.readers.dialect import Dialect
 from fivestar.graph.reading import read_graph
 
@@ -83,7 +83,7 @@ def lines_in(content: bytes) -> int:
 @settings(max_examples=400)
 def test_the_counts_of_lines_add_up(path, content, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "BLOCK_BYTES", size)
+        patch.setattr(streams, "BLOCK_BYTES", size)
         graph = read_or_refuse(path, content)
     if isinstance(graph, str):
         assert any(reason in graph for reason in REFUSALS)
@@ -128,7 +128,7 @@ def test_the_result_does_not_depend_on_the_block_size(path, content, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "_dialect_of", lambda *_: dialect)
         expected = outcome()
-        patch.setattr(files, "BLOCK_BYTES", size)
+        patch.setattr(streams, "BLOCK_BYTES", size)
         assert outcome() == expected
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts.fuzz_readers import BLOCK_BYTES, SEEDS, check, mutated
 
-from fivestar.graph.readers import files
+from fivestar.graph.readers import streams
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_BYTES", BLOCK_BYTES)
+    monkeypatch.setattr(streams, "BLOCK_BYTES", BLOCK_BYTES)
 
 
 @pytest.mark.parametrize("kind", SEEDS)

@@ -87,12 +87,12 @@ def apply_softened(m: Matrix, z: Complex, epsilon: float) -> Complex:
 
     (a z + b) · conj(c z + d) / (|c z + d|² + ε(|c|² + |d|²))
 
+    Since ε is scaled by the matrix, m and λ m are the same map; the value at the pole is 0.
+
     Args:
         m: maps with entries (…, d).
         z: points (…, d).
         epsilon: ε > 0.
-
-    Since ε is scaled by the matrix, m and λ m are the same map; the value at the pole is 0.
     """
     numerator, denominator = _fraction(m, z)
     modulus = squared_modulus(denominator)

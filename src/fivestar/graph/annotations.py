@@ -14,7 +14,7 @@ from fivestar.graph.arrow import from_arrow, to_arrow, to_mask, to_texts
 from fivestar.graph.knowledge_graph import EntityTypes, KnowledgeGraph
 from fivestar.graph.rdf_terms import iri_as_name
 from fivestar.graph.readers.base import Annotations, ReadOptions, Tally, plural
-from fivestar.graph.readers.files import COMPRESSED, line_blocks, open_bytes
+from fivestar.graph.readers.streams import COMPRESSED, line_blocks, open_bytes
 from fivestar.graph.vocabulary import Vocabulary
 
 

@@ -14,7 +14,7 @@ from fivestar.graph.datasets import locate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.readers import reader_for
 from fivestar.graph.readers.base import ReadOptions
-from fivestar.graph.readers.files import suffix_of
+from fivestar.graph.readers.streams import suffix_of
 from fivestar.graph.reading import describe_empty, make_tally, read_with
 from fivestar.graph.report import SplitReport
 from fivestar.graph.writers import (

@@ -32,8 +32,8 @@ from fivestar.graph.readers.base import (
     plural,
     split_named,
 )
-from fivestar.graph.readers.files import COMPRESSED
 from fivestar.graph.readers.openke import NumberedFacts
+from fivestar.graph.readers.streams import COMPRESSED
 from fivestar.graph.report import ReadReport, SplitReport
 from fivestar.graph.storage import is_saved_graph, load_graph
 from fivestar.graph.triples import Triples

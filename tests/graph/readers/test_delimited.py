@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from fivestar.errors import BadLine, BadSource, GraphWarning
-from fivestar.graph.readers import files
+from fivestar.graph.readers import streams
 from fivestar.graph.reading import read_graph
 
 ROWS = [("Rio de Janeiro", "in", "Brasil"), ("São Paulo", "in", "Brasil"), ("東京", "in", "日本")]
@@ -140,7 +140,7 @@ def test_an_uncompressed_file_with_a_compressed_name(write):
 
 
 def test_a_line_longer_than_a_block_is_one_bad_line(write, monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 64)
     path = write("a\tr\tb\n" + "x" * 500 + "\tr\tb\nc\tr\td\n")
     with pytest.raises(BadLine, match="line 2: is longer than"):
         read_graph(path)
@@ -169,7 +169,7 @@ def test_progress_is_reported_for_large_files_only(write, monkeypatch):
     path = write("a\tr\tb\n" * 1000)
     read_graph(path, progress=lambda done, total: seen.append((done, total)))
     assert not seen
-    monkeypatch.setattr(files, "MIN_PROGRESS_BYTES", 1000)
+    monkeypatch.setattr(streams, "MIN_PROGRESS_BYTES", 1000)
     read_graph(path, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
 
@@ -177,6 +177,6 @@ def test_progress_is_reported_for_large_files_only(write, monkeypatch):
 def test_ids_do_not_depend_on_the_number_of_pieces(write, monkeypatch):
     text = "".join(f"e{i % 97}\tr{i % 7}\te{i * i % 89}\n" for i in range(5000))
     expected = read_graph(write(text))
-    monkeypatch.setattr(files, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 1000)
     monkeypatch.setattr("fivestar.graph.encoding.GROUP_BYTES", 3000)
     assert read_graph(write(text)) == expected

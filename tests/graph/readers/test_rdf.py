@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.graph.formats import RDF_FORMATS
 
 from fivestar.errors import BadLine, BadSource, GraphWarning, MissingExtra
-from fivestar.graph.readers import files, rdf_lines
+from fivestar.graph.readers import rdf_lines, streams
 from fivestar.graph.reading import read_graph
 
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"
@@ -184,7 +184,7 @@ def test_fast_and_slow_reading_of_lines_agree(tmp_path_factory, kind, lines, siz
     path = tmp_path_factory.mktemp("lines") / f"g.{kind}"
     path.write_text("".join(lines), newline="")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "BLOCK_BYTES", size)
+        patch.setattr(streams, "BLOCK_BYTES", size)
         quick = _outcome(path)
         patch.setattr(
             rdf_lines._Lines,
@@ -240,7 +240,7 @@ def test_a_bad_line_affects_no_other_line(write):
 
 
 def test_lines_are_numbered_across_blocks(write, monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 64)
     path = write("<a:b> <a:c> <a:d> .\n" * 20 + "bad\n", "g.nt")
     with pytest.raises(BadLine, match="line 21"):
         read_graph(path)

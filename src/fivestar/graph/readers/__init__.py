@@ -9,12 +9,12 @@ from fivestar.graph.choices import FormatName
 from fivestar.graph.readers.base import SPLIT_NAMES, Reader
 from fivestar.graph.readers.columnar import ColumnarReader
 from fivestar.graph.readers.delimited import DelimitedReader
-from fivestar.graph.readers.files import COMPRESSED
 from fivestar.graph.readers.frames import FrameReader, IterableReader
 from fivestar.graph.readers.objects import NetworkXReader, PykeenReader, RdflibReader
 from fivestar.graph.readers.openke import OpenKEReader, find_openke
 from fivestar.graph.readers.rdf import RdfReader, SparqlReader
 from fivestar.graph.readers.registered import RegisteredReader
+from fivestar.graph.readers.streams import COMPRESSED
 
 # The order matters. The text reader accepts every file that no other reader knows by its extension;
 # tables and NetworkX graphs are iterable too, so they come before iterables.

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from fivestar.errors import BadSource
 from fivestar.graph.choices import FormatName
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
-from fivestar.graph.readers.files import suffix_of
 from fivestar.graph.readers.frames import TablePlan
+from fivestar.graph.readers.streams import suffix_of
 
 _BATCH_SIZE = 100_000
 _PARQUET = b"PAR1"

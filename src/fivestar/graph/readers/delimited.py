@@ -19,7 +19,7 @@ from pyarrow import csv
 from fivestar.errors import BadSource
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.dialect import Dialect, LineError, detect_dialect
-from fivestar.graph.readers.files import (
+from fivestar.graph.readers.streams import (
     BYTE_ORDER_MARK,
     Block,
     line_blocks,

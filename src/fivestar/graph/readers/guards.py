@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 from xml.parsers import expat  # checks only: nothing is resolved or fetched
 
 from fivestar.errors import BadSource
-from fivestar.graph.readers.files import BYTE_ORDER_MARK
+from fivestar.graph.readers.streams import BYTE_ORDER_MARK
 
 # Far above what honest files have, and far below what the parsers can handle.
 MAX_JSON_DEPTH = 250

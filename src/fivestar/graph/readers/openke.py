@@ -24,7 +24,7 @@ from fivestar.graph.readers.base import (
     TripleColumns,
     plural,
 )
-from fivestar.graph.readers.files import line_blocks, open_bytes, refuse_binary
+from fivestar.graph.readers.streams import line_blocks, open_bytes, refuse_binary
 from fivestar.graph.vocabulary import NAME_TYPE
 
 _NAMES = {"entity": "entity2id.txt", "relation": "relation2id.txt"}

@@ -14,11 +14,11 @@ from fivestar.errors import BadLine, BadSource
 from fivestar.extras import require
 from fivestar.graph.choices import FormatName
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
-from fivestar.graph.readers.files import open_bytes, refuse_binary, suffix_of
 from fivestar.graph.readers.frames import table_columns
 from fivestar.graph.readers.guards import Guard, GuardedStream, JsonGuard, TurtleGuard, XmlGuard
 from fivestar.graph.readers.rdf_lines import LineReader, quad_terms
 from fivestar.graph.readers.statements import Statements, StatementSorter, parser_reason, term_text
+from fivestar.graph.readers.streams import open_bytes, refuse_binary, suffix_of
 
 _LANGUAGES = {"ttl": "Turtle", "trig": "TriG", "rdf": "RDF/XML", "jsonld": "JSON-LD"}
 _OXIGRAPH_NAMES = {"ttl": "TURTLE", "trig": "TRIG", "rdf": "RDF_XML", "jsonld": "JSON_LD"}

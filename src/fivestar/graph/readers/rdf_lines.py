@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 
 from fivestar.graph.arrow import Mask, to_arrow, to_text
 from fivestar.graph.rdf_terms import IRI, LITERAL, SPECIAL_TYPES
-from fivestar.graph.readers import files
+from fivestar.graph.readers import streams
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.delimited import MAX_LINE_BYTES, TOO_LONG, reject_overlong
-from fivestar.graph.readers.files import BYTE_ORDER_MARK, Block, line_blocks, refuse_binary
 from fivestar.graph.readers.statements import (
     QUOTED,
     Statements,
@@ -30,6 +29,7 @@ from fivestar.graph.readers.statements import (
     parser_reason,
     term_text,
 )
+from fivestar.graph.readers.streams import BYTE_ORDER_MARK, Block, line_blocks, refuse_binary
 from fivestar.graph.vocabulary import NAME_TYPE
 
 Row = tuple[str, str, str, str]
@@ -67,7 +67,7 @@ class LineReader:
     def read(self, stream: BinaryIO) -> Iterator[TripleColumns]:
         """Yield the facts of all lines in blocks."""
         sorter = StatementSorter(self._options, self._tally)
-        size = min(files.BLOCK_BYTES, _BLOCK_BYTES)
+        size = min(streams.BLOCK_BYTES, _BLOCK_BYTES)
         for number, block in enumerate(line_blocks(stream, size)):
             if number == 0:
                 block = self._first_block(block)  # noqa: PLW2901

@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from fivestar.errors import OutputError
-from fivestar.graph.readers.files import COMPRESSED, suffix_of
+from fivestar.graph.readers.streams import COMPRESSED, suffix_of
 from fivestar.graph.writers.base import Sink, WriteOptions
 from fivestar.graph.writers.rdf import RdfSink
 from fivestar.graph.writers.tabular import ColumnarSink, TextSink

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from fivestar.errors import OutputError
 from fivestar.graph.readers.base import Annotations, TripleColumns
 from fivestar.graph.readers.dialect import header_columns
-from fivestar.graph.readers.files import looks_binary
+from fivestar.graph.readers.streams import looks_binary
 from fivestar.graph.vocabulary import NAME_TYPE
 from fivestar.graph.writers.base import WriteOptions, concatenated
 

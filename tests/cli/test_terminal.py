@@ -1,0 +1,40 @@
+"""Messages of the library show flags on the command line."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from fivestar.cli.main import app
+from fivestar.cli.terminal import print_error, warn, with_flags
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("pass on_bad_line='skip' to skip", "pass --on-bad-line skip to skip"),
+        ("as in columns=(0, 1, 2) or", "as in --columns 0,1,2 or"),
+        ("columns=('s', 'p', 'o')", "--columns s,p,o"),
+        ("pass quote=''", "pass --quote ''"),
+        ("select them with graphs=['IRI']", "select them with --graph IRI"),
+        ("or existing='replace'", "or --force"),
+        ("with splits='merge'", "with --all"),
+        ("with fivestar.to_fivestar", "with fivestar convert"),
+        ("other='value' stays", "other='value' stays"),
+        ("line 3: bad\n  | header='yes'\nFix it", "line 3: bad\n  | header='yes'\nFix it"),
+    ],
+)
+def test_arguments_are_shown_as_flags(message, shown):
+    assert with_flags(message) == shown
+
+
+def test_errors_and_warnings_show_flags(capsys):
+    print_error("pass header='yes'")
+    warn("pass header='no'")
+    assert capsys.readouterr().err == "error: pass --header yes\nwarning: pass --header no\n"
+
+
+def test_warnings_of_a_graph_show_flags(tmp_path):
+    (tmp_path / "graph.tsv").write_text("name\trelation\tother\na\tr\tb\n")
+    arguments = ["graph", "info", str(tmp_path / "graph.tsv"), "--header", "no"]
+    assert "pass --header yes" in " ".join(CliRunner().invoke(app, arguments).output.split())
