@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fivestar.errors import DamagedLedger, OutputError, SettingsError
@@ -307,9 +308,7 @@ def default_ledger() -> Path:
     for folder in (here, *here.parents):
         if (folder / _IN_CHECKOUT).is_file():
             return folder / _IN_CHECKOUT
-    home = os.environ.get("XDG_DATA_HOME")
-    data = Path(home) if home else Path.home() / ".local" / "share"
-    return data / "fivestar" / "ledger.jsonl"
+    return user_data_path("fivestar", appauthor=False) / "ledger.jsonl"
 
 
 def provenance() -> dict[str, str]:
