@@ -85,9 +85,9 @@ def measure(name: str, implementation: str, dim: int) -> dict[str, float]:
     rank = IMPLEMENTATIONS[implementation](fivestar.read_graph(name), dim)
     reset_peak()
     before, start = resident(), time.perf_counter()
-    figures = rank()
+    metrics = rank()
     seconds = time.perf_counter() - start
-    return {"seconds": seconds, "megabytes": (peak() - before) / 1e6, "mrr": figures["mrr"]}
+    return {"seconds": seconds, "megabytes": (peak() - before) / 1e6, "mrr": metrics["mrr"]}
 
 
 def compare(name: str, dim: int, rounds: int) -> None:

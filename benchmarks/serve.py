@@ -40,11 +40,11 @@ with torch.no_grad():
         torch.mm(model.query(some, torch.zeros_like(some)), table.T, out=out)
     best = 0
     for _ in range(8):
-        began, times = time.perf_counter(), 0
-        while time.perf_counter() - began < 0.5:
+        started, times = time.perf_counter(), 0
+        while time.perf_counter() - started < 0.5:
             once()
             times += 1
-        best = max(best, rows * times / (time.perf_counter() - began))
+        best = max(best, rows * times / (time.perf_counter() - started))
 print(best)
 """
 
@@ -60,7 +60,7 @@ def serving(run: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], st
     """Start a server and return it with its address and startup time."""
     code = "from fivestar.cli.main import main; main()"
     words = ["serve", str(run), "--port", "0", "--workers", str(workers)]
-    began = time.perf_counter()
+    started = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True
     )
@@ -73,7 +73,7 @@ def serving(run: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], st
                 if httpx.get(f"{address[1]}/ready").status_code == 200:
                     break
             time.sleep(0.02)
-        yield process, address[1], time.perf_counter() - began
+        yield process, address[1], time.perf_counter() - started
     finally:
         process.terminate()
         process.wait()
@@ -107,12 +107,12 @@ async def connection(
     reader, writer = await asyncio.open_connection(host, int(port))
     errors = 0
     while time.perf_counter() < until:
-        began = time.perf_counter()
+        started = time.perf_counter()
         writer.write(dice.choice(requests))
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(re.search(rb"content-length: (\d+)", head)[1])
         await reader.readexactly(length)
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - started)
         errors += not head.startswith(b"HTTP/1.1 200")
     writer.close()
     return errors

@@ -76,7 +76,7 @@ def run_trial(trial: Trial) -> Trial:
             point = (epoch["epoch"], epoch["seconds"] / 60, epoch["valid_mrr"])
             curve.append([point[0], *(round(x, 4) for x in point[1:])])
 
-    began = time.process_time()
+    started = time.process_time()
     try:
         trainer = Trainer(graph, settings)
         model = trainer.run(watch)
@@ -87,7 +87,7 @@ def run_trial(trial: Trial) -> Trial:
         "valid_mrr": best[2],
         "best_epoch": best[0],
         "minutes": curve[-1][1],
-        "cpu_minutes": round((time.process_time() - began) / 60, 4),
+        "cpu_minutes": round((time.process_time() - started) / 60, 4),
         "self_answers": {
             split: round(self_answer_rate(model, graph, split), 4) for split in ("valid", "test")
         },
