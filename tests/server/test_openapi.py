@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_server_conforms_to_openapi(server, tmp_path):
@@ -29,3 +34,41 @@ def test_openapi_document(client):
             assert operation["summary"], path
             content = operation["responses"]["422"]["content"]
             assert list(content) == ["application/problem+json"]
+
+
+def test_documentation_and_page_agree_with_openapi(client):
+    paths = set(client.get("/openapi.json").json()["paths"])
+    text = (ROOT / "docs" / "http.md").read_text()
+    documented = set(re.findall(r"/(?:api/[a-z/]+|health|ready|metrics)\b", text))
+    assert documented == paths
+    page = "".join(path.read_text() for path in (ROOT / "web" / "src").glob("*.ts"))
+    used = set(re.findall(r'"(/api/[a-z/]+)"', page))
+    assert used <= paths
+    assert "`/api/predict/${state.side}`" in page
+
+
+@pytest.mark.parametrize(
+    ("interface", "schema"),
+    [
+        ("RunInfo", "RunInfo"),
+        ("Answer", "Answer"),
+        ("Prediction", "PredictResponse"),
+        ("Entity", "EntityMatch"),
+        ("EntityCard", "EntityResponse"),
+        ("Triple", "NamedTriple"),
+        ("Neighbor", "Neighbor"),
+        ("Relation", "RelationCount"),
+        ("DimensionMap", "DimensionMap"),
+        ("Geometry", "GeometryResponse"),
+        ("MapPoint", "MapPoint"),
+        ("EntityMap", "MapResponse"),
+    ],
+)
+def test_types_of_the_page_agree_with_openapi(client, interface, schema):
+    api = (ROOT / "web" / "src" / "api.ts").read_text()
+    (body,) = re.findall(
+        rf"export interface {interface}(?: extends \w+)? \{{\n(.*?)\n\}}", api, re.S
+    )
+    fields = set(re.findall(r"^  (\w+)\??:", body, re.M))
+    properties = client.get("/openapi.json").json()["components"]["schemas"][schema]["properties"]
+    assert fields <= set(properties)
