@@ -137,8 +137,12 @@ class Registry(Mapping[str, T], Generic[T]):
             built_in: T = getattr(import_module(module), attribute)
             return built_in
         if name not in self._entry_points:
-            hint = did_you_mean(closest_names(name, self)) or f"; known: {', '.join(sorted(self))}"
-            raise SettingsError(f"no {self.kind} {name!r}{hint}")
+            known = f"; known: {', '.join(sorted(self))}."
+            hint = did_you_mean(closest_names(name, self)) or known
+            raise SettingsError(
+                f"no {self.kind} {name!r}{hint} One of another package is known once that package "
+                "is installed."
+            )
         points = self._entry_points[name]
         package = _packages(points)
         if len(points) > 1:

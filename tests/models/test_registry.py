@@ -177,6 +177,12 @@ def test_a_broken_package_is_named_and_breaks_nothing_else(monkeypatch, value, m
     assert (list(usable), list(problems)) == (["distmult"], ["theirs"])
 
 
+def test_a_model_of_a_package_that_is_not_installed(monkeypatch):
+    models = declared(monkeypatch)
+    with pytest.raises(SettingsError, match=r"'pairre'; known: distmult\. One of another package"):
+        _ = models["pairre"]
+
+
 def test_two_packages_with_one_name_are_both_named(monkeypatch):
     value = "fivestar.models.bilinear:{}"
     models = declared(

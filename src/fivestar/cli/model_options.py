@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 import typer
 from typer.core import TyperCommand
 
+from fivestar.cli.terminal import warn
+
 if TYPE_CHECKING:
     from fivestar.models.options import Option
 
@@ -45,7 +47,9 @@ def _model_flags() -> list[Any]:
     from fivestar.models.registry import MODELS  # noqa: PLC0415
 
     by_name: dict[str, dict[str, Option]] = {}
-    models, _ = MODELS.usable()
+    models, problems = MODELS.usable()
+    for problem in problems.values():
+        warn(problem)
     for model, kind in models.items():
         for name, option in options_of(kind).items():
             by_name.setdefault(name, {})[model] = option
