@@ -110,7 +110,7 @@ def test_the_command(tmp_path):
     [
         ({"model": {"denominator": "phase"}}, "no Möbius map"),
         ({"training": {"reciprocals": False}}, "calibrated on reciprocal relations"),
-        ({"model": {"name": "complex"}}, "fivestar.to_fivestar"),
+        ({"model": {"name": "complex"}}, "model.to_fivestar"),
     ],
 )
 def test_unsuitable_runs_are_refused(settings, message):

@@ -141,7 +141,7 @@ def require_fivestar(run: Run) -> FiveStarE:
     if not isinstance(run.model, FiveStarE):
         raise SettingsError(
             f"this needs the maps of a 5★E, and the run is a {run.settings.model.name}; "
-            "convert DistMult, ComplEx, pRotatE, RotatE and TransE with fivestar.to_fivestar"
+            "convert DistMult, ComplEx, pRotatE, RotatE and TransE with model.to_fivestar()"
         )
     return run.model
 

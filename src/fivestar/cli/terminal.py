@@ -29,12 +29,16 @@ err = Console(stderr=True, highlight=False)
 _OTHER_FLAGS = {
     "existing='replace'": "--force",
     "splits='merge'": "--all",
-    "fivestar.to_fivestar": "fivestar convert",
+    "model.to_fivestar()": "fivestar convert",
+    "model.predict_tails": "fivestar ask",
+    "model.predict_heads": "fivestar ask",
+    "train with warm_start": "train with --from",
 }
 _ARGUMENTS = (
     *("columns", "delimiter", "denominator", "format", "graphs", "header", "literals", "mirror"),
-    *("on_bad_line", "pairs", "quote", "to", "types"),
+    *("on_bad_line", "pairs", "quote", "sampler", "to", "types"),
 )
+_RESUME = re.compile(r"fivestar\.resume\('([^']*)'\)")
 _ARGUMENT = re.compile(rf"\b({'|'.join(_ARGUMENTS)})=(\([^()]*\)|\['[^']*'\]|'[^']*')")
 
 
@@ -56,7 +60,7 @@ def with_flags(message: str) -> str:
 def _with_flags(line: str) -> str:
     for argument, flag in _OTHER_FLAGS.items():
         line = line.replace(argument, flag)
-    return _ARGUMENT.sub(_flag, line)
+    return _ARGUMENT.sub(_flag, _RESUME.sub(r"fivestar train --resume \1", line))
 
 
 def _flag(match: re.Match[str]) -> str:

@@ -102,7 +102,7 @@ def _extended(
         if None not in ids:
             raise GraphError(
                 f"({head}, {relation}, {tail}): both entities are in the model already, and their "
-                "embeddings are not changed; train further to learn new triples of theirs"
+                "embeddings are not changed; train with warm_start to learn new triples of theirs"
             )
         r = graph.relations.find(relation)
         h, t = (

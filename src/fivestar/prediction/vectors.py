@@ -63,7 +63,7 @@ def product_form(similarity: Similarity) -> ProductForm:
     )
     raise ExportImpossible(
         f"no inner product ranks as this model does: {reason}; "
-        "use predict_tails, or train a model with an inner product or norm l2"
+        "use model.predict_tails, or train a model with an inner product or norm l2"
     )
 
 
@@ -104,7 +104,7 @@ def _check_ids(run: Run, heads: npt.NDArray[np.int_], relations: npt.NDArray[np.
     if rows == count and np.any((relations >= count) & (relations < 2 * count)):
         raise ExportImpossible(
             "this model has no reciprocal relations, so head queries have no vector; "
-            "train with reciprocals, or use predict_heads"
+            "train with reciprocals, or use model.predict_heads"
         )
     for kind, ids, end in (
         ("entity", heads, len(run.graph.entities)),
@@ -144,7 +144,7 @@ def _with_bias(inner: ProductForm, similarity: Biased) -> ProductForm:
     if scale is None:
         raise ExportImpossible(
             f"no inner product ranks as this model does: {type(similarity.inner).__name__} plus "
-            "a bias is none; use predict_tails"
+            "a bias is none; use model.predict_tails"
         )
 
     def candidates(table: Tensor) -> Tensor:

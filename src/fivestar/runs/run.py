@@ -179,11 +179,11 @@ def verified_files(folder: Path) -> list[str]:
         DamagedRun: A file is missing or has changed, or training has not ended.
     """
     if not folder.is_dir():
-        raise SourceNotFound(f"no folder {folder}; give the folder of a run (fivestar train --out)")
+        raise SourceNotFound(f"no folder {folder}; give the folder of a trained model")
     path = folder / MANIFEST
     if not path.is_file():
-        advice = "its training has not ended: fivestar train --resume"
-        raise DamagedRun(f"{folder}: has no manifest.json; {advice} {folder}")
+        advice = f"its training has not ended: resume it with fivestar.resume('{folder}')"
+        raise DamagedRun(f"{folder}: has no manifest.json; {advice}")
     try:
         manifest = json.loads(path.read_bytes())
         files = dict(manifest["files"])

@@ -61,7 +61,7 @@ class Space:
         if ranges:
             raise SettingsError(
                 f"the space {self.name} has no grid: {', '.join(ranges)} is a range; list its "
-                "values, or use --sampler tpe"
+                "values, or use sampler='tpe'"
             )
         values = [tuple(v) for v in self.choices.values() if not isinstance(v, Range)]
         return [dict(zip(self.choices, point, strict=True)) for point in product(*values)]
