@@ -10,11 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.models.forms import FORMS, made
-from tests.training.test_step import CPU, facts
+from tests.training.test_step import CPU, NO_BATCH_NORM, facts
 
-from fivestar.plugins import OBJECTIVES
+from fivestar.plugins import OBJECTIVES, REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
-from fivestar.training import objectives
+from fivestar.training import candidates, objectives
 from fivestar.training.candidates import (
     CandidateSample,
     SampledCandidates,
@@ -51,10 +51,10 @@ def test_the_mean_over_all_samples_is_the_sum_over_all_entities(monkeypatch):
 
     def exp_sum(entities, sampled):
         sample = CandidateSample(torch.tensor(list(entities)), sampled)
-        candidates = SampledCandidates(model, sample)
+        sampled_candidates = SampledCandidates(model, sample)
         objective, weight = OBJECTIVES["softmax"], query.new_ones(1)
         loss, _ = score_candidates(
-            objective, query, weight, candidates, model.similarity, workspace
+            objective, query, weight, sampled_candidates, model.similarity, workspace
         )
         return loss.exp().item()
 
@@ -97,6 +97,52 @@ def test_loss_and_gradients_are_those_of_the_weighted_sum(form, objective, monke
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("form", NO_BATCH_NORM)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("regularizer", ["none", "n3"])
+def test_sampled_candidates_of_head_queries(form, objective, regularizer, monkeypatch):
+    for module in (objectives, candidates):
+        monkeypatch.setattr(module, "TILE", 3)
+    penalty = REGULARIZERS[regularizer]
+    queries = GroupedQueries.of(facts(count=25, entities=30), 2, reciprocals=False)
+    batch = queries.batch(np.flatnonzero(queries.side_relations == 3)[:5], CPU)
+    assert batch.exhaustive
+    model, other = made(form, entities=30, relations=2), made(form, entities=30, relations=2)
+    loss = Loss(penalty, 0.1, objective=OBJECTIVES[objective], num_candidates=5)
+    step = CandidateStep(model, loss, max_rows=2, max_pairs=3)
+    torch.manual_seed(3)
+    found = step.gradients(batch)
+
+    torch.manual_seed(3)
+    ids, sampled = sample_candidates(batch.answers, 5, 30)
+    weight = torch.ones(len(ids))
+    weight[: sampled.size] = sampled.weight
+    tails = other.candidates()[batch.entities]
+    heads = other.query(ids, torch.ones_like(ids))
+    scores = other.similarity.score_pairs(heads[None], tails[:, None])
+    answers = other.query(batch.answers, torch.ones_like(batch.answers))
+    true = other.similarity.score_pairs(answers, tails[batch.rows])
+    if objective == "softmax":
+        log_total = (scores + weight.log()).logsumexp(dim=1)
+        expected = (log_total[batch.rows] - true).mean()
+    else:
+        total = (torch.nn.functional.softplus(scores) * weight).sum()
+        expected = (total - true.sum()) / (len(tails) * 30)
+    if penalty is not None:
+        relation = other.relations[1].expand(len(answers), -1)
+        head = other.entities[batch.answers]
+        sizes = penalty.query_penalty(other, head, relation, answers).sum()
+        sizes = sizes + penalty.tail_penalty(other, tails[batch.rows])
+        expected = expected + 0.1 * sizes / len(answers)
+    expected.backward()
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+    for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-7)
+    untouched = torch.ones(30, dtype=torch.bool).index_fill(0, step.touched, False)
+    assert untouched.any()
+    assert not model.entities.grad[untouched].any()
 
 
 def test_updating_only_touched_rows_gives_the_same_result():

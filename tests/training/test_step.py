@@ -111,10 +111,10 @@ def test_batches_hold_every_triple_once(seed, size):
     assert sorted(seen) == sorted(map(tuple, with_reciprocals(triples, 2).array.tolist()))
 
 
-ALONE = [form for form in FORMS if form not in {"tucker", "conve"}]
+NO_BATCH_NORM = [form for form in FORMS if form not in {"tucker", "conve"}]
 
 
-@pytest.mark.parametrize("form", ALONE)
+@pytest.mark.parametrize("form", NO_BATCH_NORM)
 @pytest.mark.parametrize("regularizer", ["n3", "n3-transformed", "none"])
 @pytest.mark.parametrize(("objective", "smoothing"), [("softmax", 0.2), ("bce", 0.1)])
 def test_head_queries_without_reciprocals(form, regularizer, objective, smoothing, monkeypatch):

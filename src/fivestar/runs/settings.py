@@ -281,10 +281,8 @@ def _check_training(training: TrainingSettings) -> None:
                 f"{name.replace('_', '-')} has no effect with the objective {training.objective}; "
                 f"it belongs to {' and '.join(objectives)}"
             )
-    if training.num_candidates and not training.reciprocals:
-        raise SettingsError(
-            "num-candidates needs reciprocals: candidates are sampled for tail queries only"
-        )
+    if training.num_candidates and training.label_smoothing and not training.reciprocals:
+        raise SettingsError("num-candidates with label-smoothing needs reciprocals")
     if training.relation_loss_weight and not training.reciprocals:
         raise SettingsError("relation-loss-weight needs reciprocals")
     if training.num_relation_candidates and not training.relation_loss_weight:

@@ -1,7 +1,7 @@
 """The candidates that all queries of a batch are scored with.
 
-Tail queries are scored with rows of the entity table, all or a sample of them. Head queries
-without reciprocal relations are scored with all entities transformed by the relation.
+Tail queries are scored with rows of the entity table, head queries without reciprocal relations
+with entities transformed by the relation: all of them, or a sample.
 
 Sampled softmax: the candidates of a batch are all its answers, and others sampled uniformly from
 the rest. Each sampled candidate has the weight (number of the rest) / (number sampled), so that the
@@ -31,7 +31,7 @@ NOT_SAMPLED = SampleWeight(0, 1.0)
 
 
 class CandidateSample(NamedTuple):
-    """Candidate ids, sampled ones first, then the answers."""
+    """Candidate ids, sampled ones first, then the answers in ascending order."""
 
     ids: Tensor
     sampled: SampleWeight
@@ -70,8 +70,12 @@ class Candidates:
         self.table = model.candidate_columns(model.entities.detach())  # (N, D)
         self.table_grad = model.candidate_columns(grad_of(model.entities))  # (N, D)
         self.sampled: SampleWeight = NOT_SAMPLED
-        # The same for every entity, also where the candidates are a sample.
-        self.all_entities = self.table, self.table_grad
+        # A table that holds all answers (and all entities, for label smoothing), and its gradient.
+        self.answer_table = self.table, self.table_grad
+
+    def answer_rows(self, answers: Tensor) -> Tensor:
+        """Return the rows of `answer_table` that hold these entities."""
+        return answers
 
     def scatter(self) -> None:
         """Add the gradient of sampled candidates to that of all entities."""
@@ -88,33 +92,38 @@ class SampledCandidates(Candidates):
 
     def scatter(self) -> None:
         """Add the gradient of sampled candidates to that of all entities."""
-        self.all_entities[1].index_add_(0, self.ids, self.table_grad)
+        self.answer_table[1].index_add_(0, self.ids, self.table_grad)
 
 
 class TransformedEntities(Candidates):
-    """All entities as heads, transformed by one relation."""
+    """All entities, or a sample, as heads: transformed by one relation."""
 
-    def __init__(self, model: Model, relation: Tensor) -> None:
+    def __init__(self, model: Model, relation: Tensor, sample: CandidateSample | None) -> None:
         super().__init__(model)
         self.relation = relation  # (1,)
+        self.ids = torch.arange(len(model.entities), device=relation.device)
+        if sample is not None:
+            self.ids, self.sampled = sample
         with torch.no_grad():
-            tiles = [self._transform(start)[1] for start in self._starts()]
+            tiles = [self._transform(ids)[1] for ids in torch.split(self.ids, TILE)]
         self.table = torch.cat(tiles)
         self.table_grad = torch.zeros_like(self.table)
-        self.all_entities = self.table, self.table_grad
+        self.answer_table = self.table, self.table_grad
+
+    def answer_rows(self, answers: Tensor) -> Tensor:
+        """Return the rows of `answer_table` that hold these entities."""
+        size = self.sampled.size  # behind the sampled ones, ids are in ascending order
+        return size + torch.searchsorted(self.ids[size:], answers)
 
     def backward(self) -> None:
         """Backpropagate the gradient of the transformed entities to the model's tables."""
-        for start in self._starts():
-            rows, transformed = self._transform(start)
-            rows.backward([transformed], [self.table_grad[start : start + TILE]])
+        for ids, grad in zip(
+            torch.split(self.ids, TILE), torch.split(self.table_grad, TILE), strict=True
+        ):
+            rows, transformed = self._transform(ids)
+            rows.backward([transformed], [grad])
 
-    def _starts(self) -> range:
-        return range(0, len(self.model.entities), TILE)
-
-    def _transform(self, start: int) -> tuple[GatheredRows, Tensor]:
-        end = min(start + TILE, len(self.model.entities))
+    def _transform(self, ids: Tensor) -> tuple[GatheredRows, Tensor]:
         rows = GatheredRows(self.model)
-        head = rows.heads(torch.arange(start, end, device=self.relation.device))
-        relation = rows.relations(self.relation)
+        head, relation = rows.heads(ids), rows.relations(self.relation)
         return rows, self.model.transform(head, relation.expand(len(head), -1))

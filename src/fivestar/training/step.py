@@ -131,14 +131,16 @@ class CandidateStep(Step):
             loss += penalty.detach()
         return loss
 
-    def _add_head_queries(self, batch: Batch, size: BatchSize, _: CandidateSample | None) -> Tensor:
+    def _add_head_queries(
+        self, batch: Batch, size: BatchSize, sample: CandidateSample | None
+    ) -> Tensor:
         """Return the loss of a part of a batch of head queries; add its gradients.
 
-        All entities are transformed by the relation, and scored as heads of the given tails.
+        Entities are transformed by the relation, and scored as heads of the given tails.
         """
         model, rows = self.model, GatheredRows(self.model)
         tail = rows.tails(batch.entities)  # (B, D)
-        candidates = TransformedEntities(model, batch.relations[:1])
+        candidates = TransformedEntities(model, batch.relations[:1], sample)
         similarity = Transposed(self.similarity)
         loss, tail_grad = self._score(tail.detach(), batch, size, candidates, similarity)
         rows.backward([tail], [tail_grad])
@@ -164,7 +166,7 @@ class CandidateStep(Step):
             objective, query, weights.query, candidates, similarity, self.workspace
         )
         candidates.scatter()
-        table, table_grad = candidates.all_entities
+        table, table_grad = candidates.answer_table
         if smoothing:
             uniform_loss, uniform_grad = similarity.sum_all_with_grad(
                 query, weights.uniform, table, table_grad
@@ -172,21 +174,21 @@ class CandidateStep(Step):
             loss, query_grad = loss + uniform_loss, query_grad.add_(uniform_grad)
         losses = []
         for pairs in slices(len(batch.answers), self.max_pairs):
-            rows, ids = batch.rows[pairs], batch.answers[pairs]
-            answer = table.index_select(0, ids)  # (T, D)
+            rows, answer_rows = batch.rows[pairs], candidates.answer_rows(batch.answers[pairs])
+            answer = table.index_select(0, answer_rows)  # (T, D)
             score, by_query, by_answer = similarity.sum_pairs_with_grad(
                 query.index_select(0, rows), answer
             )
             losses.append(weights.answer * score)
             query_grad.index_add_(0, rows, by_query, alpha=weights.answer)
             if self.regularizer is None or batch.exhaustive:
-                table_grad.index_add_(0, ids, by_answer, alpha=weights.answer)
+                table_grad.index_add_(0, answer_rows, by_answer, alpha=weights.answer)
                 continue
             penalty = self.regularizer.tail_penalty(self.model, answer.requires_grad_())
             penalty = penalty * (self.reg_weight / size.triples)
             torch.autograd.backward([penalty])
             answer_grad = grad_of(answer).add_(by_answer, alpha=weights.answer)
-            table_grad.index_add_(0, ids, answer_grad)
+            table_grad.index_add_(0, answer_rows, answer_grad)
             losses.append(penalty.detach())
         return loss + torch.stack(losses).sum(), query_grad
 
