@@ -331,7 +331,9 @@ def test_a_stopped_run_resumes_to_the_same_bits(graph, tmp_path, epoch, optimize
 
     with pytest.raises(Killed):
         fivestar.train(graph, settings, tmp_path / "killed", on_epoch=kill)
-    with pytest.raises(DamagedRun, match=r"training has not ended: resume it with fivestar\.resume"):
+    with pytest.raises(
+        DamagedRun, match=r"training has not ended: resume it with fivestar\.resume"
+    ):
         fivestar.load(tmp_path / "killed")
     resumed = fivestar.resume(tmp_path / "killed")
     assert same(tables(whole), tables(resumed))
