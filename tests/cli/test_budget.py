@@ -50,7 +50,7 @@ def test_a_budget_shows_its_trials_and_what_it_chose(graph, tmp_path):
     assert list((tmp_path / "run" / "tensorboard").iterdir())
     assert fivestar.load("run").settings.training.reg_weight == 0.03
     again = run("train", "--resume", "run", "--budget", "5m")
-    assert "give nothing else" in str(again.exception)
+    assert "omit all other options" in str(again.exception)
 
 
 def test_settings_in_a_file_are_not_searched(graph, tmp_path):

@@ -41,10 +41,10 @@ def test_one_file_and_no_flags(my_csv):
     )
     folder = Path("runs") / f"my-fivestar-{date.today().isoformat()}"  # noqa: DTZ011
     assert f"Writing the run to {folder}" in result.stderr
-    assert f"saved in {folder}" in result.stdout
+    assert f"saved {folder}" in result.stdout
     assert len(fivestar.load(folder).graph.valid) == 80
     again = run("train", my_csv, *QUICK)
-    assert f"saved in {folder}-2" in again.stdout
+    assert f"saved {folder}-2" in again.stdout
     assert fivestar.load(f"{folder}-2").graph == fivestar.load(folder).graph
 
 
@@ -65,7 +65,7 @@ def test_training_without_validation_says_what_is_lost(my_csv):
 
 def test_valid_is_for_graphs_without_a_valid_split(my_csv):
     assert "validation facts of its own" in str(run("train", "--valid", 0.1).exception)
-    assert "give nothing else" in str(run("train", "--resume", "run", "--valid", 0.1).exception)
+    assert "omit all other options" in str(run("train", "--resume", "run", "--valid", 0.1).exception)
     assert "a share between 0 and 1" in str(run("train", my_csv, "--valid", -1).exception)
     assert not Path("runs").exists()
 
@@ -75,7 +75,7 @@ def test_refit_and_what_is_said_of_it(my_csv):
     assert result.exit_code == 0, result.output
     assert "Holding out 80 of 400 facts for validation; only the refit" in result.stderr
     best = fivestar.load("run").metrics["best_epoch"]
-    assert f"refit: training anew on train and valid for {best} epochs" in result.stderr
+    assert f"refit: training again on train and valid for {best} epochs" in result.stderr
     assert f"refit: epoch {best}/{best}  loss" in result.stderr
     assert f"refit on 400 facts for {best} epochs (the validation metrics" in result.stdout
     assert (
