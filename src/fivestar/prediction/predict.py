@@ -123,10 +123,15 @@ def _splits(
     """Return the first split that holds each triple, given which of them any split holds."""
     splits: list[Split | None] = ["train" if is_known else None for is_known in known.tolist()]
     rows = np.flatnonzero(known)
+    if not len(rows):
+        return splits
     keys = _keys(trained.graph, triples.take(rows))
     for split, held_out in trained.held_out_keys.items():
-        for row in rows[np.isin(keys, held_out)].tolist():
-            splits[row] = split
+        # Sorted, so that a binary search suffices: np.isin would sort again for each query.
+        if len(held_out):
+            position = np.minimum(np.searchsorted(held_out, keys), len(held_out) - 1)
+            for row in rows[held_out[position] == keys].tolist():
+                splits[row] = split
     return splits
 
 
