@@ -41,7 +41,7 @@ def test_a_budget_shows_its_trials_and_what_it_chose(graph, tmp_path):
     trials = re.findall(r"^\d+:\d\d of 10:00  trial (\d) \(lr .*MRR", result.stderr, re.MULTILINE)
     assert trials == ["0", "1", "2"]
     assert "training with the defaults for 18 epochs" in result.stderr
-    assert "epoch 16 of 18" in result.stderr
+    assert "epoch 18 of 18" in result.stderr
     assert re.search(
         r"\d:\d\d of 10:00 used, 3 settings tried; best: model fivestar", result.stdout
     )
