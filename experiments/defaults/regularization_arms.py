@@ -96,16 +96,15 @@ class WeightedRegularizer(Regularizer):
     entities: float = 1.0
     transformed: float = 1.0
 
-    def query(self, model: Any, head: Tensor, relation: Tensor, query: Tensor) -> Tensor:
-        """Return the penalty (B,) of queries."""
-        heads = self.size(model.head_squared_moduli(head)).sum(dim=1)
-        return self.entities * heads + self.transformed * self.size(
-            model.squared_moduli(query)
-        ).sum(dim=1)
+    def query_penalty(self, model: Any, head: Tensor, relation: Tensor, query: Tensor) -> Tensor:
+        """Return the penalties (B,) of queries."""
+        heads = self.penalty(model.head_squared_moduli(head)).sum(dim=1)
+        transformed = self.penalty(model.squared_moduli(query)).sum(dim=1)
+        return self.entities * heads + self.transformed * transformed
 
-    def tail(self, model: Any, tail: Tensor) -> Tensor:
+    def tail_penalty(self, model: Any, tail: Tensor) -> Tensor:
         """Return the penalty of all tails together."""
-        return self.entities * super().tail(model, tail)
+        return self.entities * super().tail_penalty(model, tail)
 
 
 class VariedTransform(nn.Module):
@@ -147,7 +146,7 @@ class VariedTrainer(Trainer):
         arm = self.arm
         if (arm.entities, arm.transformed, arm.exponent) != (1, 1, 3):
             size = _power(arm.exponent)
-            regularizer = WeightedRegularizer(size, "moved", arm.entities, arm.transformed)
+            regularizer = WeightedRegularizer(size, "transformed", arm.entities, arm.transformed)
             step.regularizer = regularizer
             step.loss = dataclasses.replace(step.loss, regularizer=regularizer)
         if arm.frequency:
