@@ -46,5 +46,5 @@ def fold_in(
     extended.save(out)
     entities = "1 new entity" if len(new) == 1 else f"{len(new):,} new entities"
     screen.print(
-        f"{entities} from {len(rows):,} facts; saved in {out}", markup=False, soft_wrap=True
+        f"{entities} from {len(rows):,} facts; saved {out}", markup=False, soft_wrap=True
     )
