@@ -45,6 +45,4 @@ def fold_in(
         warn(f"Treating {name!r} as a new entity. Did you mean {' or '.join(map(repr, near))}?")
     extended.save(out)
     entities = "1 new entity" if len(new) == 1 else f"{len(new):,} new entities"
-    screen.print(
-        f"{entities} from {len(rows):,} facts; saved {out}", markup=False, soft_wrap=True
-    )
+    screen.print(f"{entities} from {len(rows):,} facts; saved {out}", markup=False, soft_wrap=True)

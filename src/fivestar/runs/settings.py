@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fivestar.errors import FivestarError, SettingsError
@@ -259,17 +259,13 @@ class Settings(_Section):
 
     def as_toml(self) -> str:
         """Return the settings as TOML, as `read_settings` reads it."""
-        lines = []
-        for section, values in self.model_dump().items():
-            lines.append(f"[{section}]")
-            lines += [
-                # JSON is TOML for these values, except for escaped surrogate pairs.
-                f"{key.replace('_', '-')} = {json.dumps(value, ensure_ascii=False)}"
-                for key, value in values.items()
-                if value is not None
-            ]
-            lines.append("")
-        return "\n".join(lines)
+        sections = self.model_dump(exclude_none=True)
+        return tomli_w.dumps(
+            {
+                section: {key.replace("_", "-"): value for key, value in values.items()}
+                for section, values in sections.items()
+            }
+        )
 
 
 def _check_training(training: TrainingSettings) -> None:
