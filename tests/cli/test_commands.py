@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -81,6 +82,19 @@ def test_every_command_is_documented(call):
         return
     assert written == option_table(call), "run the test with UPDATE_DOCS=1"
     assert run(*call.split()[1:], "--help").exit_code == 0
+
+
+def test_every_command_has_its_function():
+    section = DOCS.read_text().split("## Every command in Python\n")[1].split("\n## ")[0]
+    commands = re.findall(r"^\| `([^`]+)`", section, re.MULTILINE)
+    shared = {"fivestar reproduce table-transformations", "fivestar reproduce table-mobius"}
+    shared |= {"fivestar reproduce structures", "fivestar demo"}
+    shared |= {call for call in COMMANDS if re.search("reproduce (table|figure)-", call)}
+    assert {f"fivestar {command}" for command in commands} - {"fivestar reproduce"} == (
+        set(COMMANDS) | {"fivestar datasets"}
+    ) - shared
+    for name in re.findall(r"`(fivestar\.[\w.]+)`", section):
+        assert pkgutil.resolve_name(name)
 
 
 def test_help_and_version_answer_without_the_heavy_libraries():
