@@ -43,6 +43,12 @@ def save_graph(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
 
     Raises:
         OutputError: if the folder exists or cannot be written.
+
+    >>> import tempfile, fivestar
+    >>> graph = fivestar.read_graph([("a", "next", "b")])
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     load_graph(save_graph(graph, f"{parent}/saved")) == graph
+    True
     """
     with atomic_folder(folder) as draft:
         files = {name: _write_table(draft / name, table) for name, table in _tables(graph).items()}
@@ -72,6 +78,9 @@ def load_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Knowle
     Args:
         folder: The folder of the graph.
         verify: Verify the hashes of its files; not needed if that has just been done.
+
+    Returns:
+        The graph.
 
     Raises:
         DamagedGraph: A file is missing, has changed, or is of another version.

@@ -61,6 +61,12 @@ def write_graph(
 
     Raises:
         OutputError: if it cannot be written, or the format cannot represent the graph.
+
+    >>> import tempfile, fivestar
+    >>> graph = fivestar.read_graph([("a", "next", "b")])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_graph(graph, f"{folder}/graph.tsv").read_text().split()
+    ['a', 'next', 'b']
     """
     path = Path(out)
     if output_format(path) is None:

@@ -132,6 +132,13 @@ def resume(
         on_epoch: as for `train`.
         on_step: as for `train`.
         on_stage: as for `train`.
+
+    Returns:
+        The trained model.
+
+    Raises:
+        SourceNotFound: if there is no such run.
+        DamagedCheckpoint: if its checkpoint cannot be read.
     """
     from fivestar.training.search import time_budget  # noqa: PLC0415  (slow to import)
 
@@ -150,6 +157,13 @@ def evaluate(model: TrainedModel | PathLike, split: Split = "test", **arguments:
         model: a `TrainedModel`, or the folder of one.
         split: which triples to rank.
         **arguments: as for `TrainedModel.evaluate`.
+
+    Returns:
+        Metrics by name.
+
+    >>> facts = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
+    >>> 0 < evaluate(train(facts, dim=4, epochs=2), "valid")["mrr"] <= 1
+    True
     """
     trained = model if isinstance(model, TrainedModel) else load(model)
     return trained.evaluate(split, **arguments)
@@ -219,6 +233,9 @@ def search(  # noqa: PLR0913
         out: a TOML file for the best settings, written after each trial.
         watcher: notified when a trial begins and ends.
         **options: settings by name, as for `train`; a setting given here is not searched.
+
+    Returns:
+        The result of the study: all trials and the best settings.
 
     Raises:
         SettingsError: if the graph has no validation triples, or settings are invalid.

@@ -58,13 +58,25 @@ class TrainedModel(Run):
     >>> import fivestar
     >>> facts = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
     >>> model = fivestar.train(facts, dim=4, epochs=2)
-    >>> len(model.predict_tails("a", "next", top=3))
-    3
+    >>> len(model.predict_tails("a", "next", top=3)), len(model.predict_heads("next", "b", top=2))
+    (3, 2)
+    >>> model.predict_relations("a", "b")[0].label, model.score("a", "next", "b").id
+    ('next', 'b')
+    >>> sorted(model.evaluate("valid"))[:3]
+    ['amri', 'count', 'heads']
+    >>> len(model.similar("a", top=2)), model.explain("a", "next", "b").relation.label
+    (2, 'next')
+    >>> len(model.add_entities([("e", "next", "a")]).graph.entities)
+    5
     """
 
     @classmethod
     def of(cls, run: Run) -> TrainedModel:
-        """Wrap a run."""
+        """Return a run as a trained model.
+
+        Args:
+            run: a run; a `TrainedModel` is returned as it is.
+        """
         if isinstance(run, TrainedModel):
             return run
         return cls(run.graph, run.settings, run.model, run.metrics, run.history)
@@ -105,6 +117,9 @@ class TrainedModel(Run):
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
 
+        Returns:
+            The answers with rank, score, calibrated probability and split, best first.
+
         Raises:
             UnknownName, AmbiguousName: if a name cannot be resolved.
             SettingsError: if `top` is below 1.
@@ -119,13 +134,34 @@ class TrainedModel(Run):
         which: Which = "all",
         types: Sequence[str] = (),
     ) -> Predictions:
-        """Predict the heads of (?, relation, tail); see `predict_tails`."""
+        """Predict the heads of (?, relation, tail), best first.
+
+        Args:
+            relation: a relation.
+            tail: an entity.
+            top: number of answers.
+            which: "all" answers, only "new" ones, or only "known" ones (in any split).
+            types: if given, only entities that have one of these types.
+
+        Returns:
+            The answers, as `predict_tails` returns them; it raises the same errors.
+        """
         return self.predict([("_", relation, tail)], top, which, types)[0]
 
     def predict_relations(
         self, head: str, tail: str, top: int = 10, which: Which = "all"
     ) -> Predictions:
-        """Predict the relations of (head, ?, tail); see `predict_tails`."""
+        """Predict the relations of (head, ?, tail), best first.
+
+        Args:
+            head: an entity.
+            tail: an entity.
+            top: number of answers.
+            which: "all" answers, only "new" ones, or only "known" ones (in any split).
+
+        Returns:
+            The answers, as `predict_tails` returns them; it raises the same errors.
+        """
         return self.predict([(head, "_", tail)], top, which)[0]
 
     def predict(
@@ -138,6 +174,19 @@ class TrainedModel(Run):
         """Answer many queries at once, each a triple of names with one slot missing ("_" or "?").
 
         All names are resolved before any query is answered.
+
+        Args:
+            queries: triples of names with one slot missing.
+            top: number of answers per query.
+            which: "all" answers, only "new" ones, or only "known" ones (in any split).
+            types: if given, only entities that have one of these types.
+
+        Returns:
+            The answers to each query, as `predict_tails` returns them.
+
+        Raises:
+            UnknownName, AmbiguousName: if a name cannot be resolved.
+            SettingsError: if `top` is below 1.
         """
         if top < 1:
             raise SettingsError(f"top must be at least 1, not {top}")
@@ -150,11 +199,30 @@ class TrainedModel(Run):
     def predict_ids(
         self, queries: Ids, top: int, which: Which = "all", types: Sequence[str] = ()
     ) -> list[list[Prediction]]:
-        """Answer queries (n, 3) by id, −1 for the missing slot; for servers and batch jobs."""
+        """Answer queries by id, for servers and batch jobs.
+
+        Args:
+            queries: ids (n, 3) of head, relation and tail, −1 for the missing slot.
+            top: number of answers per query.
+            which: "all" answers, only "new" ones, or only "known" ones (in any split).
+            types: if given, only entities that have one of these types.
+
+        Returns:
+            The answers to each query, best first.
+        """
         return predict_ids(self, queries, top, which, types)
 
     def score(self, head: str, relation: str, tail: str) -> Prediction:
-        """Return score, probability and split of one triple, and the rank of its tail."""
+        """Return score, probability and split of one triple, and the rank of its tail.
+
+        Args:
+            head: an entity.
+            relation: a relation.
+            tail: an entity.
+
+        Raises:
+            UnknownName, AmbiguousName: if a name cannot be resolved.
+        """
         entities, relations = self.graph.entities, self.graph.relations
         ids = entities.find(head), relations.find(relation), entities.find(tail)
         return score_triple(self, *ids)
@@ -211,6 +279,12 @@ class TrainedModel(Run):
             out: also write a new .tsv, .parquet or .nt file. An interrupted call with the same
                 arguments resumes.
             progress: called with (queries answered, queries in all).
+
+        Returns:
+            The new triples with their probabilities, most probable first.
+
+        Raises:
+            SettingsError: if neither or both of `top` and `threshold` are given.
         """
         goal = Goal(threshold, top, slots)
         find = self.graph.relations.find
@@ -222,11 +296,32 @@ class TrainedModel(Run):
         return Completion.of(new, self)
 
     def explain(self, head: str, relation: str, tail: str, top: int = 5) -> Explanation:
-        """Explain a triple by analogous facts, supporting paths and dimensions, `top` of each."""
+        """Explain a triple by analogous facts, supporting paths and contribution per dimension.
+
+        Args:
+            head: an entity.
+            relation: a relation.
+            tail: an entity.
+            top: number of facts, path types and dimensions.
+
+        Returns:
+            The explanation, for the triple itself whether it is in the graph or not.
+
+        Raises:
+            UnknownName, AmbiguousName: if a name cannot be resolved.
+        """
         return self._explainer.explain(head, relation, tail, top)
 
     def similar(self, entity: str, top: int = 10) -> Neighbors:
-        """Return the nearest neighbors of an entity by centered cosine."""
+        """Return the nearest neighbors of an entity by centered cosine.
+
+        Args:
+            entity: an entity.
+            top: number of neighbors.
+
+        Raises:
+            UnknownName, AmbiguousName: if the name cannot be resolved.
+        """
         return similar(self, entity, top)
 
     def calibrate(self, seed: int = 0, progress: Progress | None = None) -> Calibration:
@@ -234,6 +329,13 @@ class TrainedModel(Run):
 
         Training does this already; call it for models that come from elsewhere. The result is
         stored in `metrics` and used from now on.
+
+        Args:
+            seed: random seed of the sampled validation triples.
+            progress: called with (queries ranked, queries in all).
+
+        Returns:
+            The fitted calibration.
         """
         fitted = calibrating.calibrate(self.model, self.graph, seed, progress=progress)
         self.metrics["calibration"] = fitted.as_json()
@@ -244,6 +346,12 @@ class TrainedModel(Run):
         """Return Brier score and expected calibration error of the probabilities on test.
 
         Keys are "sigmoid" (of the score), "softmax" and "calibrated".
+
+        Args:
+            seed: random seed of the sampled test triples.
+
+        Raises:
+            SettingsError: if the graph has no validation triples.
         """
         if self.calibration is None:
             raise SettingsError("there are no validation triples, so no calibrated probabilities")
@@ -290,7 +398,15 @@ class TrainedModel(Run):
     def to_fivestar(
         self, score: Score | None = None, denominator: Denominator = "mobius"
     ) -> TrainedModel:
-        """Return the same model as a 5★E, with the same scores or (pRotatE) the same ranks."""
+        """Return the same model as a 5★E, with the same scores or (pRotatE) the same ranks.
+
+        Args:
+            score: require this score function; by default the one that fits the model.
+            denominator: form of the 5★E; all forms agree until it is trained further.
+
+        Raises:
+            ConversionImpossible: if no 5★E has the scores of this model.
+        """
         return TrainedModel.of(convert_to_fivestar(self, score, denominator))
 
     @cached_property
@@ -304,7 +420,11 @@ class TrainedModel(Run):
         return calibrating.calibrate(self.model, self.graph)
 
     def calibrated(self, log_probs: npt.NDArray[np.float32]) -> list[float | None]:
-        """Return calibrated probabilities for log p(answer | query), or None for each."""
+        """Return calibrated probabilities, or None for each without calibration.
+
+        Args:
+            log_probs: log p(answer | query) of each answer.
+        """
         if self.calibration is None:
             return [None] * len(log_probs)
         probabilities: list[float | None] = self.calibration(log_probs).tolist()
@@ -331,7 +451,11 @@ class TrainedModel(Run):
         return entities, relations
 
     def unseen_warnings(self, queries: Ids) -> list[str]:
-        """Return a warning per entity or relation of queries (n, 3) that train does not have."""
+        """Return a warning per entity or relation that train does not have.
+
+        Args:
+            queries: ids (n, 3) of head, relation and tail, −1 for the missing slot.
+        """
         return unseen_warnings(self, queries)
 
     @cached_property
@@ -347,6 +471,9 @@ def load(folder: PathLike, epoch: int | None = None, *, mapped: bool = False) ->
         epoch: load the snapshot of this epoch (see the setting `snapshot_epochs`).
         mapped: keep the parameters in their file, read-only, shared by all processes.
 
+    Returns:
+        The trained model.
+
     Raises:
         SourceNotFound: if there is no such folder or snapshot.
         DamagedRun: if a file has changed, or training has not finished.
@@ -355,5 +482,13 @@ def load(folder: PathLike, epoch: int | None = None, *, mapped: bool = False) ->
 
 
 def from_pykeen(model: Any, triples_factory: Any) -> TrainedModel:
-    """Return a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN."""
+    """Return a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN.
+
+    Args:
+        model: the trained model, for instance `pipeline(...).model`.
+        triples_factory: the training triples, for instance `pipeline(...).training`.
+
+    Raises:
+        ConversionImpossible: if it is another model or does not fit the triples.
+    """
     return TrainedModel.of(import_from_pykeen(model, triples_factory))

@@ -69,7 +69,20 @@ def product_form(similarity: Similarity) -> ProductForm:
 
 @torch.no_grad()
 def candidate_vectors(run: Run) -> Vectors:
-    """Return the candidate vectors (N, D′) of all entities for maximum inner product search."""
+    """Return the candidate vectors (N, D′) of all entities for maximum inner product search.
+
+    Args:
+        run: a trained model.
+
+    Raises:
+        ExportImpossible: if no inner product ranks as the model does.
+
+    >>> import fivestar
+    >>> facts = [(a, "next", b) for a in "abcd" for b in "abcd" if a != b]
+    >>> model = fivestar.train(facts, dim=4, epochs=2)
+    >>> candidate_vectors(model).shape, query_vectors(model, [0, 1], [0, 0]).shape
+    ((4, 8), (2, 8))
+    """
     form = product_form(run.model.similarity)
     return _to_numpy(form.candidates(run.model.candidates().double()))
 

@@ -305,6 +305,9 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
             that the model was published with.
         where: Named in error messages.
 
+    Returns:
+        The settings, resolved as far as they do not depend on the graph.
+
     Raises:
         SettingsError: A setting is unknown, has a wrong value, or would have no effect.
 

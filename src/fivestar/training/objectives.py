@@ -125,6 +125,9 @@ def register_objective(name: str, objective: Objective | None = None) -> Any:
         name: Lower-case letters, digits, - and _.
         objective: An instance of `fivestar.Objective`.
 
+    Returns:
+        The objective, or a decorator if none is given.
+
     Raises:
         RegistrationError: The name is taken, or the object is not an objective.
     """

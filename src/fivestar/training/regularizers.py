@@ -58,6 +58,9 @@ def register_regularizer(name: str, regularizer: Regularizer | None = None) -> A
         name: Lower-case letters, digits, - and _.
         regularizer: An instance of `fivestar.Regularizer`.
 
+    Returns:
+        The regularizer, or a decorator if none is given.
+
     Raises:
         RegistrationError: The name is taken, or the object is not a regularizer.
 
