@@ -24,7 +24,7 @@ PUBLISHED = data_folder()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if (PUBLISHED / "wn18rr").is_dir():
         return
-    skip = pytest.mark.skip(reason=f"no published graphs in {PUBLISHED}")
+    skip = pytest.mark.skip(reason=f"no benchmark datasets in {PUBLISHED}")
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(skip)
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _own_data_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only tests of the published graphs see the user's folder of data sets."""
+    """Only tests of the benchmark datasets see the user's folder of data sets."""
     folder = PUBLISHED if request.node.get_closest_marker("data") else tmp_path / "datasets"
     monkeypatch.setenv("FIVESTAR_DATA", os.fspath(folder))
     # A test that fetches something says so.

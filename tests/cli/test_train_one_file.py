@@ -93,11 +93,11 @@ def test_a_sampled_validation_is_said_to_be_one(my_csv):
 
 def test_an_mrr_says_in_which_epoch_it_was_measured(my_csv):
     lines = run("train", my_csv, *QUICK).stderr.splitlines()
-    told = {line.split()[1]: line for line in lines if line.startswith("epoch")}
-    assert "MRR" not in told["1/4"]
-    assert "(epoch 2)" in told["2/4"]
-    assert "(epoch 2)" in told["3/4"]
-    assert "(epoch 4)" in told["4/4"]
+    reported = {line.split()[1]: line for line in lines if line.startswith("epoch")}
+    assert "MRR" not in reported["1/4"]
+    assert "(epoch 2)" in reported["2/4"]
+    assert "(epoch 2)" in reported["3/4"]
+    assert "(epoch 4)" in reported["4/4"]
 
 
 def test_a_long_validation_says_once_how_far_it_is(monkeypatch, capsys):

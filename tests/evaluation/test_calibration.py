@@ -63,7 +63,7 @@ def test_platt_is_the_logistic_regression():
     at = np.linspace(-3, 3, 20)
     found = _platt(scores, truth)(at)
     np.testing.assert_allclose(found, theirs.predict_proba(at[:, None])[:, 1], atol=1e-4)
-    # Told apart perfectly, a logistic curve would be infinitely steep: it stays finite.
+    # Reported apart perfectly, a logistic curve would be infinitely steep: it stays finite.
     assert np.isfinite(_platt(np.array([0.0, 1.0]), np.array([0.0, 1.0]))([0.5])).all()
 
 

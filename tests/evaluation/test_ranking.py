@@ -83,15 +83,15 @@ def test_infinite_scores_are_ranked():
         model.entities.copy_(torch.arange(12.0).view(6, 2) * 3e37)
         model.relations.fill_(1.0)
     facts = Triples.of([(5, 0, 1)])
-    told = []
+    reported = []
     ranks = rank_answers(
         model,
         Queries.for_tails(facts.heads, facts.relations, 2),
         facts.tails,
         KnownAnswers.of(facts),
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: reported.append((done, total)),
     )
-    assert told[-1][0] == told[-1][1] > 0
+    assert reported[-1][0] == reported[-1][1] > 0
     assert (ranks.optimistic[0], ranks.pessimistic[0]) == (1, 6)
 
 

@@ -1,4 +1,4 @@
-"""What dimensions contribute adds up to the score, and maps are told in words."""
+"""What dimensions contribute adds up to the score, and maps are reported in words."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def test_only_the_exact_map_is_described():
 
 def test_descriptions_of_all_classes_are_json():
     for kind in MobiusClass:
-        told = _mobius_map(
+        reported = _mobius_map(
             kind, complex(float("inf"), 0) if kind is MobiusClass.DEGENERATE else 1 - 1j
         )
-        assert told.description
-        json.dumps(vars(told), allow_nan=False)
+        assert reported.description
+        json.dumps(vars(reported), allow_nan=False)
     assert (
         _mobius_map(MobiusClass.LOXODROMIC, 1 - 1j).description == "rotates by −45°, scales by 1.4"
     )

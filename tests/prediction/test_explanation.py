@@ -74,14 +74,14 @@ def test_ranks_agree_with_evaluation(reciprocals, split):
 def test_every_model_has_an_explanation_in_json(name):
     run = run_on(people_graph(), name)
     found = explain(run, "P0", "KNOWS", "p7", top=3)
-    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert told["head"] == {"id": "p0", "label": "p0"}
-    assert len(told["analogies"]) == 3
-    assert (told["dimensions"] is None) == (name in {"conve", "murp"})
-    if told["dimensions"] is not None:
-        parts = told["dimensions"]
+    reported = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert reported["head"] == {"id": "p0", "label": "p0"}
+    assert len(reported["analogies"]) == 3
+    assert (reported["dimensions"] is None) == (name in {"conve", "murp"})
+    if reported["dimensions"] is not None:
+        parts = reported["dimensions"]
         total = parts["positive"] + parts["negative"] + parts["bias"]
-        assert total == pytest.approx(told["score"], rel=1e-4, abs=1e-6)
+        assert total == pytest.approx(reported["score"], rel=1e-4, abs=1e-6)
 
 
 def test_a_triple_is_no_evidence_for_itself(people):
@@ -157,5 +157,5 @@ def test_explain_command(lonely, people, tmp_path):
         assert part in empty
     assert "connects no other pair" in shown(tmp_path / "lonely", "a", "r", "a")
     assert "not a sum over dimensions" in shown(tmp_path / "conve", "p0", "knows", "p7")
-    told = json.loads(shown(tmp_path / "people", "p0", "knows", "p7", "--top", 2, "--json"))
-    assert len(told["analogies"]) == len(told["dimensions"]["largest"]) == 2
+    reported = json.loads(shown(tmp_path / "people", "p0", "knows", "p7", "--top", 2, "--json"))
+    assert len(reported["analogies"]) == len(reported["dimensions"]["largest"]) == 2

@@ -10,7 +10,7 @@ from fivestar.server.settings import ServerSettings
 
 @pytest.fixture(scope="session")
 def served_runs(tmp_path_factory):
-    """A 5★E and a ComplEx of the embedded graph."""
+    """A 5★E and a ComplEx of the demo graph."""
     place = tmp_path_factory.mktemp("served")
     graph = fivestar.read_graph()
     training = {"epochs": 8, "evaluate-every": 0}

@@ -61,10 +61,10 @@ def test_neighbors_and_explanations(client, served_runs):
     expected = [each.entity.id for each in model.similar("Lyon", top=3)]
     assert [each["entity"]["id"] for each in found["neighbors"]] == expected
     triple = {"head": "lyon", "relation": "in_country", "tail": "france"}
-    told = get(client, "explain", **triple, top=2)["explanation"]
-    assert told["splits"]
-    assert len(told["analogies"]) == 2
-    assert told["head"] == {"id": "Lyon", "label": "Lyon"}
+    reported = get(client, "explain", **triple, top=2)["explanation"]
+    assert reported["splits"]
+    assert len(reported["analogies"]) == 2
+    assert reported["head"] == {"id": "Lyon", "label": "Lyon"}
 
 
 def test_geometry(client):

@@ -109,7 +109,7 @@ def _metric(client, name):
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "status", "code", "told"),
+    ("kind", "body", "status", "code", "reported"),
     [
         ("tails", {"head": "Lyyon", "relation": "in_country"}, 404, "unknown-name", "'Lyon'"),
         ("tails", {"head": "Lyon", "relation": "in_county"}, 404, "unknown-name", "in_country"),
@@ -148,13 +148,13 @@ def _metric(client, name):
         ),
     ],
 )
-def test_errors(client, kind, body, status, code, told):
+def test_errors(client, kind, body, status, code, reported):
     found = client.post(f"/api/predict/{kind}", json=body)
     assert found.status_code == status, found.text
     assert found.headers["content-type"] == "application/problem+json"
     document = found.json()
     assert (document["status"], document["code"]) == (status, code)
-    assert told in document["detail"]
+    assert reported in document["detail"]
 
 
 def test_an_ambiguous_name(tmp_path):

@@ -1,4 +1,4 @@
-"""The command itself: it starts, tells its address, answers, and stops when told to."""
+"""The command itself: it starts, tells its address, answers, and stops when reported to."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def _maps(pid):
 def test_invalid_runs_and_tokens(tmp_path, words):
     found = CliRunner().invoke(app, ["serve", str(tmp_path / "nothing"), *words, "--port", "0"])
     assert found.exit_code == 1
-    told = "cannot read the token" if words else "no folder"
-    assert told in str(found.exception)
+    reported = "cannot read the token" if words else "no folder"
+    assert reported in str(found.exception)
 
 
 def test_port_in_use(served_runs):

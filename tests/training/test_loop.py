@@ -381,11 +381,11 @@ def test_the_history_can_be_read_while_training(graph, tmp_path):
 
 
 def test_on_step_is_called_after_each_step(graph):
-    told = []
-    fivestar.train(graph, small(epochs=2), on_step=told.append)
-    assert told == sorted(told)
-    assert told[-1] == 2
-    assert len(told) > 4
+    reported = []
+    fivestar.train(graph, small(epochs=2), on_step=reported.append)
+    assert reported == sorted(reported)
+    assert reported[-1] == 2
+    assert len(reported) > 4
 
 
 def test_snapshots_are_the_tables_of_their_epochs(graph, tmp_path):
@@ -440,9 +440,9 @@ def test_tensorboard_gets_the_history(graph, tmp_path):
         graph, SMALL, tmp_path / "run", on_epoch=tensorboard_writer(tmp_path / "run")
     )
     found = events.EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    told = [(event.step, event.value) for event in found.Scalars("valid_mrr")]
+    reported = [(event.step, event.value) for event in found.Scalars("valid_mrr")]
     expected = [(line["epoch"], line["valid_mrr"]) for line in run.history if "valid_mrr" in line]
-    assert told == [(step, pytest.approx(value)) for step, value in expected]
+    assert reported == [(step, pytest.approx(value)) for step, value in expected]
     fivestar.load(tmp_path / "run")  # the events are no part of the run's hashes
 
 

@@ -195,7 +195,7 @@ class Slow:
         monkeypatch.setattr(Trainer, "_take_step", slowly)
 
 
-class Told(time_budget.Quiet):
+class Reported(time_budget.Quiet):
     def __init__(self):
         super().__init__()
         self.messages = []
@@ -210,10 +210,10 @@ def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch
         "model": {"dim": 4},
         "training": {"epochs": 1000, "batch_size": 40, "patience": 0, "threads": 1},
     }
-    told, began = Told(), time.monotonic()
-    run = time_budget.train_within(people_graph(), values, "15s", tmp_path / "run", told)
+    reported, began = Reported(), time.monotonic()
+    run = time_budget.train_within(people_graph(), values, "15s", tmp_path / "run", reported)
     seconds = time.monotonic() - began
-    assert "settings are compared after" in told.messages[0]
+    assert "settings are compared after" in reported.messages[0]
     budget = run.metrics["budget"]
     # Seconds more than planned for a machine that is busy with other things.
     assert budget["seconds_used"] == pytest.approx(seconds, abs=5)
@@ -221,18 +221,18 @@ def test_the_epochs_are_chosen_so_that_all_is_over_in_time(tmp_path, monkeypatch
     finals = [line for line in trials_of(tmp_path / "run") if line["rung"] == "final"]
     searched = [line for line in trials_of(tmp_path / "run") if line["rung"] != "final"]
     assert 20 < run.settings.training.epochs < 1000
-    assert run.metrics["epochs"] == run.settings.training.epochs or len(told.messages) > 1
+    assert run.metrics["epochs"] == run.settings.training.epochs or len(reported.messages) > 1
     assert finals[0]["epochs"] > 2 * max(line["epochs"] for line in searched)
 
 
 def test_if_no_epoch_fits_the_defaults_are_trained_until_the_time_is_over(tmp_path, monkeypatch):
     Slow(monkeypatch, 0.1)
     values = {"model": {"dim": 4}, "training": {"batch_size": 1, "threads": 1}}
-    told, began = Told(), time.monotonic()
-    run = time_budget.train_within(people_graph(), values, "4s", tmp_path / "run", told)
+    reported, began = Reported(), time.monotonic()
+    run = time_budget.train_within(people_graph(), values, "4s", tmp_path / "run", reported)
     assert time.monotonic() - began < 4 * 1.05 + 5
-    assert "more than is left of the budget" in told.messages[0]
-    assert "without a search" in told.messages[0]
+    assert "more than is left of the budget" in reported.messages[0]
+    assert "without a search" in reported.messages[0]
     assert run.history[-1]["part_of_the_epoch"] < 1
     assert run.metrics["budget"]["trials"] == 0
     assert run.metrics["budget"]["winner_is_default"]

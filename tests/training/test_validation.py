@@ -176,10 +176,10 @@ def test_without_evaluate_every_there_is_one_validation_at_the_end(graph, monkey
 
 
 def test_validation_and_calibration_report_progress(graph):
-    told = []
-    fivestar.train(graph, small(epochs=2), on_stage=lambda *stage: told.append(stage))
-    assert [stage for stage, _, _ in told] == ["validation", "calibration"]
-    assert all(done == total > 0 for _, done, total in told)
+    reported = []
+    fivestar.train(graph, small(epochs=2), on_stage=lambda *stage: reported.append(stage))
+    assert [stage for stage, _, _ in reported] == ["validation", "calibration"]
+    assert all(done == total > 0 for _, done, total in reported)
 
 
 # --- sampled ----------------------------------------------------------------------------------
