@@ -49,7 +49,7 @@ class Arm:
         exponent: p of the penalty |x|ᵖ.
         dropout: dropout rate of the transformed head.
         normalize: whether the transformed head is batch-normalized.
-        frequency: smallest weight of a triple, 0.1 + 0.9 · frequency / maximum by tail; 1: equal.
+        frequency: whether triples are kept with probability 0.1 + 0.9 · tail frequency / maximum.
         training: changed training settings; those in `_FACTORS` as factors of the base.
     """
 
