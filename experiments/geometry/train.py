@@ -1,0 +1,87 @@
+"""Train the runs of `runs.toml` that docs/geometry.md measures, one after the other.
+
+    python experiments/geometry/train.py --runs FOLDER
+
+A finished run is a folder FOLDER/GRAPH-MODEL-REGULARIZER-SEED and a line of
+results/geometry_runs.jsonl. Finished runs are skipped and begun ones resumed, so the command can be
+repeated. Only validation is ranked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import fivestar
+from fivestar.experiments.ledger import provenance
+from fivestar.runs.identity import learned_settings
+
+PLAN = Path(__file__).parent / "runs.toml"
+RESULTS = Path(__file__).parents[2] / "results" / "geometry_runs.jsonl"
+
+
+def planned() -> dict[str, dict[str, Any]]:
+    """Return the graph, the settings and the label of each run, by its name."""
+    plan = tomllib.loads(PLAN.read_text(encoding="utf-8"))
+    runs = {}
+    for group in plan["groups"]:
+        for seed in group["seeds"]:
+            for regularizer in group["regularizers"]:
+                for label, model in group["models"].items():
+                    own = {"regularizer": regularizer, "seed": seed}
+                    runs[f"{group['graph']}-{label}-{regularizer}-{seed}"] = {
+                        "graph": group["graph"],
+                        "model": label,
+                        "settings": {
+                            "defaults": plan["defaults"],
+                            "model": model,
+                            "training": plan["training"] | group["training"] | own,
+                        },
+                    }
+    return runs
+
+
+def train(name: str, run: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Train (or resume) a run and return its line for the results."""
+    settings = fivestar.make_settings(run["settings"])
+    start, cpu = time.perf_counter(), time.process_time()
+    if folder.exists():
+        trained = fivestar.resume(folder)
+    else:
+        trained = fivestar.train(fivestar.read_graph(run["graph"]), settings, folder)
+    return {
+        "name": name,
+        "graph": run["graph"],
+        "model": run["model"],
+        "settings_values": learned_settings(settings),
+        "seed": settings.training.seed,
+        "epochs": trained.metrics["epochs"],
+        "valid_mrr": round(trained.metrics["valid"]["mrr"], 4),
+        "minutes": round((time.perf_counter() - start) / 60, 2),
+        "cpu_minutes": round((time.process_time() - cpu) / 60, 2),
+        **provenance(),
+    }
+
+
+def main() -> None:
+    """Train what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    given.runs.mkdir(parents=True, exist_ok=True)
+    for name, run in planned().items():
+        folder = given.runs / name
+        if not (folder / "manifest.json").exists():
+            line = train(name, run, folder)
+            with given.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            print(name, line["valid_mrr"], line["cpu_minutes"], line["minutes"], flush=True)
+
+
+if __name__ == "__main__":
+    main()
