@@ -10,20 +10,22 @@ import torch
 from typer.testing import CliRunner
 
 from fivestar.cli.main import app
+from fivestar.errors import SettingsError
 from fivestar.experiments import geometry_tables
-from fivestar.experiments.results import markdown_table
-from fivestar.experiments.structures import (
+from fivestar.experiments.path_loop import (
     CLOSE_PATH,
     CLOSES_LOOP,
-    MODELS,
     NODES,
-    embed_in_plane,
+    RIVALS,
+    PathLoopResult,
+    Training,
+    fivestar_forms,
     path_beside_loop,
     path_loop_graph,
     rank_triples,
-    side_by_side,
-    training_mrr,
 )
+from fivestar.experiments.results import markdown_table
+from fivestar.experiments.structures import embed_in_plane, side_by_side, training_mrr
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.training.train import train
 
@@ -80,20 +82,64 @@ def test_ranks_against_a_sorted_list():
 
 
 def test_the_experiment():
+    models = RIVALS | fivestar_forms(["mobius", "phase"])
+    small = Training("n3", 0.2, dim=2, epochs=3, seeds=2)
     counted = []
-    held = path_beside_loop("held out", range(2), 2, 3, lambda: counted.append(1))
-    assert len(counted) == 2 * len(MODELS)
+    held = path_beside_loop("held out", models, small, on_trained=counted.append)
+    assert sum(counted) == 2 * len(models)
     assert held.triples[-3:] == ["t10 r3 t1", "h10 r3 h1", "h10 r1 h1"]
-    assert set(held.ranks) == set(MODELS)
+    assert set(held.ranks) == set(models)
     for name, found in held.ranks.items():
         assert found.shape == (2, 31, 2)
         assert found.min() >= 1
         assert found.max() <= 2 * NODES
         trained = found[:, :-3]
         assert held.fit(name) == pytest.approx((1 / trained).mean())
-    closed = path_beside_loop("trained", range(1), 2, 3)
+    one = Training(dim=2, epochs=3, seeds=1)
+    closed = path_beside_loop("trained", {"TransE": RIVALS["TransE"]}, one)
     assert closed.triples == held.triples
     assert closed.fit("TransE") == pytest.approx((1 / closed.ranks["TransE"][:, :-2]).mean())
+
+
+def test_recorded_ranks_are_not_measured_again(tmp_path):
+    record, models = tmp_path / "ranks.jsonl", fivestar_forms(scores=["inner"])
+    small = Training("none", dim=2, epochs=3, seeds=2)
+    first = path_beside_loop("trained", models, small, record)
+    (line,) = map(json.loads, record.read_text().splitlines())
+    assert {"commit", "machine", "date", "minutes", "settings_values"} <= set(line)
+    assert line["settings_values"]["model"]["start"] == "identity"
+    line["ranks"][0][0] = [7, 8]
+    record.write_text(json.dumps(line) + "\n")
+    again = path_beside_loop("trained", models, small, record)
+    (name,) = models
+    assert again.ranks[name][0, 0].tolist() == [7, 8]
+    np.testing.assert_array_equal(again.ranks[name][1], first.ranks[name][1])
+    # Another setting, closing fact or number of seeds is another line.
+    for closing, training in (
+        ("held out", small),
+        ("trained", Training("n3", dim=2, epochs=3, seeds=2)),
+        ("trained", Training("none", dim=2, epochs=3, seeds=1)),
+    ):
+        before = len(record.read_text().splitlines())
+        path_beside_loop(closing, models, training, record)
+        assert len(record.read_text().splitlines()) == before + 1
+
+
+def test_a_weight_without_a_regularizer_is_refused():
+    with pytest.raises(SettingsError, match="reg_weight has no effect"):
+        Training("none", 0.1).settings(RIVALS["TransE"], 0)
+
+
+def test_separated_counts_seeds():
+    marked = [
+        [[1, 2], [11, 12], [11, 20]],  # separated by both
+        [[2, 2], [20, 11], [10, 20]],  # by r₃ only
+        [[1, 3], [20, 20], [20, 20]],  # the loop is not closed
+        [[1, 1], [10, 20], [11, 11]],  # by r₁ only
+        [[1, 1], [1, 1], [1, 1]],
+    ]
+    result = PathLoopResult("trained", ["a", "b", "c"], {"model": np.array(marked, float)})
+    assert result.separated("model") == (2, 2)
 
 
 @pytest.mark.parametrize(("heads", "tails"), [("path", "loop"), ("loop", "loop")])
@@ -132,9 +178,15 @@ def test_commands(tmp_path):
     shown = invoke(app, ["reproduce", "path-beside-loop", *small, "--out", str(figure)])
     assert shown.exit_code == 0, shown.output
     assert "19 / 18" in shown.output
+    assert "5★E mobius" in shown.output
     assert figure.read_bytes().startswith(b"\x89PNG")
+    form = ["--denominator", "phase", "--pairing", "bilinear", "--score", "inner"]
+    form += ["--init", "rotation", "--off-diagonal-lr", "0.5", "--no-rivals"]
+    one = invoke(app, ["reproduce", "path-beside-loop", *small, *form, "--json"])
+    (name,) = json.loads(one.output)[0]["ranks"]
+    assert name == "5★E phase bilinear inner init rotation off-diagonal-lr 0.5"
     listed = json.loads(invoke(app, ["reproduce", "path-beside-loop", *small, "--json"]).output)
-    assert [each["closing"] for each in listed] == ["held out", "trained"]
+    assert [each["closing"] for each in listed] == ["trained", "held out"]
     figure = tmp_path / "structures.pdf"
     options = ["--nodes", "3", "--seed", "1", "--out", str(figure)]
     shown = invoke(app, ["reproduce", "structures", *options])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.box import SIMPLE
@@ -17,12 +17,12 @@ from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
 
 if TYPE_CHECKING:
-    from fivestar.experiments.structures import PathLoopResult
+    from fivestar.experiments.path_loop import PathLoopResult
     from fivestar.runs.run import Run
 
 app = typer.Typer(
     help="Reproduce the tables, figures and experiments of the paper.",
-    epilog="Example: fivestar reproduce path-beside-loop",
+    epilog="Example: fivestar reproduce table-mobius",
     invoke_without_command=True,
 )
 
@@ -30,7 +30,7 @@ app = typer.Typer(
 _SMALL = {
     "table-transformations": "transformations that each model can express: seconds",
     "table-mobius": "classes of Möbius maps: seconds",
-    "path-beside-loop": "five models on a path beside a loop: a minute",
+    "path-beside-loop": "ranks of five models on a path beside a loop: minutes",
     "structures": "paths and loops embedded into the plane: a minute",
     "compare": "paired comparison of two models by the recorded ranks: seconds",
     "record": "add a run to the ledger: as long as ranking its test split takes",
@@ -140,41 +140,90 @@ def table_mobius(*, markdown: Markdown = False) -> None:
 
 
 @app.command(
-    "path-beside-loop", epilog="Example: fivestar reproduce path-beside-loop --out ranks.png"
+    "path-beside-loop",
+    epilog="Example: fivestar reproduce path-beside-loop --regularizer n3 --reg-weight 0.1",
 )
-def path_beside_loop(
+def path_beside_loop(  # noqa: PLR0913
     *,
+    regularizer: Annotated[str, typer.Option(help="Regularizer of all models.")] = "n3",
+    reg_weight: Annotated[
+        float | None,
+        typer.Option(help="Regularization weight. (default: 0.1)", min=0, show_default=False),
+    ] = None,
+    denominator: Annotated[
+        list[str],
+        typer.Option(help="Denominator of 5★E: mobius, phase or none (repeatable)."),
+    ] = ["mobius"],  # noqa: B006  (typer copies it)
+    pairing: Annotated[
+        list[str], typer.Option(help="Pairing of 5★E: hermitian or bilinear (repeatable).")
+    ] = ["hermitian"],  # noqa: B006
+    score: Annotated[
+        list[str], typer.Option(help="Score of 5★E: inner or distance (repeatable).")
+    ] = ["inner", "distance"],  # noqa: B006
+    init: Annotated[
+        Literal["rotation", "identity", "small"] | None,
+        typer.Option(
+            help="Initialization of 5★E. (default: identity; with denominator phase: small)",
+            show_default=False,
+        ),
+    ] = None,
+    off_diagonal_lr: Annotated[
+        float | None,
+        typer.Option(
+            help="Learning rate of b and c of 5★E relative to lr. (default: 1)",
+            min=0,
+            max=1,
+            show_default=False,
+        ),
+    ] = None,
+    rivals: Annotated[
+        bool,
+        typer.Option("--rivals/--no-rivals", help="Train TransE, RotatE, ComplEx and QuatE too."),
+    ] = True,
     seeds: Annotated[int, typer.Option(help="Number of seeds per model.", min=1)] = 5,
     dim: Annotated[int, typer.Option(help="Embedding dimension.", min=1)] = 20,
     epochs: Annotated[int, typer.Option(help="Training epochs.", min=1)] = 300,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append the ranks to this file of JSON lines; what it has is not trained again.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Plot all ranks to this .png, .svg or .pdf file.", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Train five models on a path beside a loop and rank the facts that close them.
+    """Train models on a path beside a loop and rank the facts that close them.
 
     Once with the closing fact of the loop held out, once with it in train.
     """
-    from fivestar.experiments import structures as experiment  # noqa: PLC0415  (slow)
+    from fivestar.experiments import path_loop as experiment  # noqa: PLC0415  (slow)
 
     if out is not None:
         from fivestar.analysis.plots.style import check_figure_path  # noqa: PLC0415
 
         check_figure_path(out)
-    total = len(experiment.CLOSINGS) * len(experiment.MODELS) * seeds
+    given = {"init": init, "off_diagonal_lr": off_diagonal_lr}
+    options = {name: value for name, value in given.items() if value is not None}
+    models = {
+        **(experiment.RIVALS if rivals else {}),
+        **experiment.fivestar_forms(denominator, pairing, score, options),
+    }
+    training = experiment.Training(regularizer, reg_weight, dim, epochs, seeds)
     outcomes = []
     with counting_progress("training") as progress:
         done = 0
 
-        def count() -> None:
+        def count(trained: int) -> None:
             nonlocal done
-            done += 1
-            progress(done, total)
+            done += trained
+            progress(done, len(experiment.CLOSINGS) * len(models) * seeds)
 
-        for closing in experiment.CLOSINGS:
-            found = experiment.path_beside_loop(closing, range(seeds), dim, epochs, count)
+        for closing in reversed(experiment.CLOSINGS):
+            found = experiment.path_beside_loop(closing, models, training, record, count)
             outcomes.append(found)
     if as_json:
         listed = [each.as_json() for each in outcomes]
@@ -214,20 +263,23 @@ def structures(
 
 
 def _show(outcome: PathLoopResult) -> None:
-    from fivestar.experiments.structures import PUBLISHED_RANKS  # noqa: PLC0415  (slow)
+    from fivestar.experiments.path_loop import PUBLISHED_RANKS  # noqa: PLC0415  (slow)
 
     marked = outcome.triples[-3:]
-    table = Table("model", "facts (MRR)", *marked, box=SIMPLE)
+    seeds = len(next(iter(outcome.ranks.values())))
+    table = Table(Column("model", overflow="fold"), "MRR", *marked, "separated", box=SIMPLE)
     for name in outcome.ranks:
         cells = [f"{left:g} / {right:g}" for left, right in outcome.median(name)[-3:]]
-        for column, (left, right) in enumerate(PUBLISHED_RANKS.get(name, ())):
-            cells[column] += f" ({left} / {right})"
-        table.add_row(name, f"{outcome.fit(name):.3f}", *cells)
-    seeds = len(next(iter(outcome.ranks.values())))
+        separated = " / ".join(map(str, outcome.separated(name)))
+        table.add_row(name, f"{outcome.fit(name):.3f}", *cells, separated)
+    for name, ranks in PUBLISHED_RANKS.items():
+        cells = [f"{left} / {right}" for left, right in ranks]
+        table.add_row(f"{name}, published", "", *cells, "", "")
     screen.print(f"The fact that closes the loop, {marked[0]}, is {outcome.closing}.", markup=False)
     screen.print(table)
     screen.print(
-        f"Median left / right ranks, of 1 to 20, over {seeds} seeds (in brackets: published).\n",
+        f"MRR of the trained facts; median left / right ranks, of 1 to 20, over {seeds} seeds; "
+        "separated: seeds in which the loop is closed and the path is open by r3 / by r1.\n",
         markup=False,
     )
 
@@ -235,7 +287,7 @@ def _show(outcome: PathLoopResult) -> None:
 def _draw_ranks(outcomes: list[PathLoopResult], out: Path) -> None:
     from fivestar.analysis.plots.structures import rank_maps  # noqa: PLC0415  (slow to import)
     from fivestar.analysis.plots.style import save_figure  # noqa: PLC0415
-    from fivestar.experiments.structures import NODES  # noqa: PLC0415
+    from fivestar.experiments.path_loop import NODES  # noqa: PLC0415
 
     titles = {f"closing fact {each.closing}": each for each in outcomes}
     figure = rank_maps(
