@@ -1,12 +1,32 @@
 """Classes of Möbius maps, examples of each, and decompositions into elementary maps.
 
-The class follows from σ = tr²/det, which is invariant under scaling and conjugation:
+The class follows from the multiplier k, or from its logarithm λ = log k = ℓ + iθ (ℓ ≥ 0 expansion,
+−π < θ ≤ π rotation), which is invariant under scaling and conjugation (σ = tr²/det = k + 1/k + 2):
 
-parabolic   σ = 4, not the identity: one fixed point; conjugate to z ↦ z + 1
-circular    σ = 0: the half-turn, an involution (the elliptic map with k = −1)
-elliptic    σ real in (0, 4): |k| = 1, a rotation
-hyperbolic  σ real and > 4: k real and positive, a homothety
-loxodromic  all others: a homothety with a rotation (including real σ < 0, where k < 0)
+parabolic   λ = 0 (σ = 4), not the identity: one fixed point; conjugate to z ↦ z + 1
+circular    λ = ±iπ (σ = 0): the half-turn, an involution (the elliptic map with k = −1)
+elliptic    ℓ = 0 (σ real in (0, 4)): a rotation
+hyperbolic  θ = 0 (σ real and > 4): a homothety
+loxodromic  all others: a homothety with a rotation (including real σ < 0, where θ = π)
+
+All classes but the last have measure 0, so learned maps are classified with a tolerance. σ − 4 = λ²
++ O(λ⁴) is of second order near the identity, where a tolerance on σ calls nearly all maps
+parabolic. Instead the map is written as exp(X), X traceless, and judged by what all maps exp(sX) of
+its flow share, s > 0 (as long as |sθ| < π):
+
+- the direction of λ, the difference of the eigenvalues of X: elliptic if |ℓ| ≤ tolerance · |λ|,
+  hyperbolic if |θ| ≤ tolerance · |λ|;
+- the fixed points: parabolic if they are closer than the tolerance on the sphere of diameter 1.
+  With N = m − (tr m/2) I, the direction of X, their distance is s, s² = 4|det N|/(‖N‖² + 2|det N|).
+  By Schur N is unitarily similar to [μ β; 0 −μ]; [0 β; 0 0] is nilpotent, and N is as far from it,
+  relative to its own norm, as √2|μ|/‖N‖ = √(2|det N|)/‖N‖, which is s/√2 to first order. So s
+  compares the distance to the nearest parabolic map with the distance to the identity.
+
+The rest is absolute: circular if |λ ∓ iπ| ≤ tolerance, the identity up to rounding. Invariant under
+scaling, inversion, and conjugation by rotations of the sphere: every class. Under conjugation by all
+maps: every class but parabolic, as any map that is not the identity or a half-turn is conjugate to
+maps arbitrarily close to parabolic ones: the criterion must depend on a metric, and it is that of
+the sphere. Under powers that rotate by less than π: every class but circular and the identity.
 """
 
 from __future__ import annotations
@@ -19,6 +39,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fivestar.geometry.fixed_points import fixed_point_distance, log_multiplier
 from fivestar.geometry.mobius import (
     apply,
     compose,
@@ -34,6 +55,9 @@ from fivestar.geometry.mobius import (
     trace,
     translation,
 )
+
+# Maps closer than this are the same up to rounding (the parameters of models have single precision).
+_SAME = 1e-6
 
 
 class MobiusClass(IntEnum):
@@ -58,8 +82,9 @@ def classify(m: Tensor, tolerance: float = 1e-3) -> Tensor:
 
     Args:
         m: maps (…, 2, 2).
-        tolerance: the maximum distance of σ from the values of a class, and of a map from the
-            identity. Without a tolerance almost every matrix is loxodromic.
+        tolerance: the maximum angle (as a sine) between λ and that of an elliptic or hyperbolic
+            map, distance of the fixed points of a parabolic map, and distance of λ from ±iπ of a
+            circular map. Without a tolerance almost every matrix is loxodromic.
 
     Returns:
         The values of `MobiusClass` (…), as integers.
@@ -67,33 +92,36 @@ def classify(m: Tensor, tolerance: float = 1e-3) -> Tensor:
     >>> MobiusClass(int(classify(example_map(MobiusClass.ELLIPTIC)))).name
     'ELLIPTIC'
     """
-    sigma = invariant(m)
-    near_real = sigma.imag.abs() <= tolerance
-    classes = torch.full(sigma.shape, int(MobiusClass.LOXODROMIC), device=m.device)
-    for mobius_class, mask in (
-        (MobiusClass.HYPERBOLIC, near_real & (sigma.real > 4)),
-        (MobiusClass.ELLIPTIC, near_real & (sigma.real > 0) & (sigma.real < 4)),
-        (MobiusClass.CIRCULAR, sigma.abs() <= tolerance),
-        (MobiusClass.PARABOLIC, (sigma - 4).abs() <= tolerance),
-        (MobiusClass.IDENTITY, distance(m, identity_like(m)) <= tolerance),
-        (MobiusClass.DEGENERATE, relative_determinant(m) <= torch.finfo(m.real.dtype).eps),
-    ):
-        classes[mask] = int(mobius_class)
+    distances = _distances(m)
+    classes = torch.full(m.shape[:-2], int(MobiusClass.LOXODROMIC), device=m.device)
+    for mobius_class, each in distances.items():
+        classes[each <= tolerance] = int(mobius_class)
+    classes[distance(m, identity_like(m)) <= _SAME] = int(MobiusClass.IDENTITY)
+    is_degenerate = relative_determinant(m) <= torch.finfo(m.real.dtype).eps
+    classes[is_degenerate] = int(MobiusClass.DEGENERATE)
     return classes
 
 
 def distance_to_boundary(m: Tensor) -> Tensor:
-    """Return the distance of σ to that of the nearest map of another class, without a tolerance.
+    """Return the largest tolerance (…) below which maps count as loxodromic.
 
-    For a loxodromic map it is the distance to the real half-line σ ≥ 0. For an elliptic or
-    hyperbolic map it is the distance to σ = 0 or 4, although any step off the real line makes it
-    loxodromic. For all others it is 0.
+    It is 0 for maps of every other class.
     """
-    sigma = invariant(m)
-    from_ends = torch.minimum(sigma.abs(), (sigma - 4).abs())
-    from_ends = torch.where(sigma.real > 4, (sigma - 4).abs(), from_ends)
-    from_line = torch.where(sigma.real >= 0, sigma.imag.abs(), sigma.abs())
-    return torch.where(from_line > 0, from_line, from_ends)
+    return torch.stack(list(_distances(m).values())).amin(dim=0)
+
+
+def _distances(m: Tensor) -> dict[MobiusClass, Tensor]:
+    """Return how far maps are from each class; where several apply, the last one does."""
+    exponent = log_multiplier(m)
+    # Of a parabolic map and the identity, whose λ has no direction.
+    modulus = exponent.abs().clamp_min(torch.finfo(m.real.dtype).tiny)
+    half_turn = torch.complex(exponent.real, exponent.imag.abs() - math.pi)
+    return {
+        MobiusClass.HYPERBOLIC: exponent.imag.abs() / modulus,
+        MobiusClass.ELLIPTIC: exponent.real.abs() / modulus,
+        MobiusClass.PARABOLIC: fixed_point_distance(m),
+        MobiusClass.CIRCULAR: half_turn.abs(),
+    }
 
 
 # The multiplier of the example of each class; 1 is that of every parabolic map.

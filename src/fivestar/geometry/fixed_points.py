@@ -87,6 +87,29 @@ def multiplier(m: Tensor) -> Tensor:
     return large / small
 
 
+def log_multiplier(m: Tensor) -> Tensor:
+    """Return λ = log k, Re λ ≥ 0 and |Im λ| ≤ π, accurate near the identity.
+
+    The sign of Im λ is that of arg k, and arbitrary for elliptic maps. It is 0 for parabolic maps
+    and the identity.
+    """
+    # tr²/det = k + 1/k + 2, so Δ/det = k + 1/k − 2 = 4 sinh²(λ/2).
+    return 2 * torch.asinh((discriminant(m) / determinant(m)).sqrt() / 2)
+
+
+def fixed_point_distance(m: Tensor) -> Tensor:
+    """Return the distance of the fixed points on the sphere of diameter 1, from 0 to 1.
+
+    It is the same for all powers of a map, and 0 for the identity.
+    """
+    a, b, c, d = entries(m)
+    # ‖N‖² and 2|det N| of the traceless part N = m − (tr m/2) I.
+    squared_norm = (a - d).abs().square() / 2 + b.abs().square() + c.abs().square()
+    twice_det = discriminant(m).abs() / 2
+    total = squared_norm + twice_det
+    return (2 * twice_det / torch.where(total > 0, total, 1)).sqrt()
+
+
 def power(m: Tensor, exponent: Tensor | float) -> Tensor:
     """Return m^s, the flow of the map at time s: m⁰ is the identity, m^s m^t = m^{s+t}.
 
