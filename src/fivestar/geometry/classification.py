@@ -23,10 +23,11 @@ its flow share, s > 0 (as long as |sθ| < π):
   compares the distance to the nearest parabolic map with the distance to the identity.
 
 The rest is absolute: circular if |λ ∓ iπ| ≤ tolerance, the identity up to rounding. Invariant under
-scaling, inversion, and conjugation by rotations of the sphere: every class. Under conjugation by all
-maps: every class but parabolic, as any map that is not the identity or a half-turn is conjugate to
-maps arbitrarily close to parabolic ones: the criterion must depend on a metric, and it is that of
-the sphere. Under powers that rotate by less than π: every class but circular and the identity.
+scaling, inversion, and conjugation by rotations of the sphere: every class. Under conjugation by
+all maps: every class but parabolic, as any map but the identity is conjugate to maps arbitrarily
+close to parabolic ones (or, half-turns, to maps arbitrarily close to constant ones): the criterion
+must depend on a metric, and it is that of the sphere. Under powers that rotate by less than π:
+every class but circular and the identity.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from fivestar.geometry.mobius import (
     translation,
 )
 
-# Maps closer than this are the same up to rounding (the parameters of models have single precision).
+# Maps closer than this are the same up to rounding: parameters of models have single precision.
 _SAME = 1e-6
 
 
