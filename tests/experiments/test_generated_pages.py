@@ -12,7 +12,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("folder", "page"), [("defaults", "defaults"), ("models", "models"), ("tuning", "recipes")]
+    ("folder", "page"),
+    [
+        ("defaults", "defaults"),
+        ("geometry", "geometry"),
+        ("models", "models"),
+        ("tuning", "recipes"),
+    ],
 )
 def test_page_matches_the_results(folder, page):
     code = "import sys; sys.path.insert(0, sys.argv[1]); import table; print(table.page(), end='')"
