@@ -160,3 +160,31 @@ def test_the_released_code_does_not_compute_the_equation():
             model.relations.mul_(2)
         ratio = (model.query(*ids).detach() / before).mean()
         assert float(ratio) == pytest.approx(2 if scales else 1, rel=1e-4)
+
+
+@given(maps, maps, numbers, numbers, st.floats(0.1, 10), st.floats(0.1, 10))
+def test_entities_are_points_of_lines_not_of_one_projective_space(one, two, x, y, first, second):
+    """Each dimension has its own homogeneous scale and its own ∞: (ℂℙ¹)ᵈ, not ℂℙᵈ."""
+    both = torch.stack([map_of(one, 1e-2), map_of(two, 1e-2)])
+    h = torch.tensor([[x, 1], [y, 1]], dtype=torch.complex128)
+    scale = torch.tensor([[first], [second]])
+    assume(float((both @ h.unsqueeze(-1)).abs().amin()) > 1e-3)
+    images = [(both @ z.unsqueeze(-1)).squeeze(-1) for z in (h, scale * h)]
+    plain, scaled = (image[:, 0] / image[:, 1] for image in images)
+    torch.testing.assert_close(plain, scaled)
+    # (∞, 0) and (∞, 1) are two points, as their images show.
+    infinity = torch.full((), complex("inf"), dtype=torch.complex128)
+    ends = [apply(both, torch.stack([infinity, tensor(z)])) for z in (0, 1)]
+    assert float(chordal_distance(*ends).max()) > 0
+
+
+def test_the_printed_equations_of_rotate_are_not_a_loop():
+    """t₃ ∘ r₃ = h₁ gives r₃³ = r₂⁻¹; the loop needs t₃ ∘ r₃ = t₁, that is r₃³ = 1."""
+    h1, r2 = 1.0, 1j
+    r3 = r2 ** (-1 / 3)
+    t1 = h1 * r2
+    t3 = t1 * r3 * r3
+    assert t3 * r3 == pytest.approx(h1)
+    assert abs(t3 * r3 - t1) > 1
+    closing = cmath.exp(2j * math.pi / 3)
+    assert t1 * closing**3 == pytest.approx(t1)

@@ -83,34 +83,54 @@ def test_all_parts_of_a_converted_model_have_gradients():
 
 
 @st.composite
-def truth_values(draw):
+def levels(draw):
+    """Truth values, or levels with many ties, few ties or none."""
     entities, relations = draw(st.integers(1, 6)), draw(st.integers(1, 3))
-    density = draw(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]))
-    seed = draw(st.integers(0, 2**32 - 1))
-    facts = np.random.default_rng(seed).random((entities, relations, entities)) < density
+    largest = draw(st.sampled_from([0, 1, 2, 4, 100]))
+    shape = (entities, relations, entities)
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     if draw(st.booleans()):
-        facts[0] = True
-        facts[-1] = False
-    return facts
+        return generator.permutation(np.prod(shape)).reshape(shape)  # no ties at all
+    if largest == 1:
+        return generator.random(shape) < draw(st.sampled_from([0.1, 0.5, 0.9]))
+    return generator.integers(-largest, largest + 1, shape)
 
 
-@given(truth_values())
-def test_every_set_of_triples_has_a_5star(facts):
-    model = construct(facts)
-    ids = torch.cartesian_prod(*(torch.arange(n) for n in facts.shape)).unbind(dim=1)
-    scores = model.score(*ids).detach().reshape(facts.shape).numpy()
-    np.testing.assert_allclose(scores, facts, atol=1e-3)
-    assert scores[facts].min(initial=2) > scores[~facts].max(initial=-1)
+@given(levels())
+def test_every_ranking_of_all_triples_has_a_5star(wanted):
+    model = construct(wanted)
+    entities, relations, _ = wanted.shape
+    assert model.dim == 2 * entities**2
+    ids = torch.cartesian_prod(*(torch.arange(n) for n in wanted.shape)).unbind(dim=1)
+    scores = model.score(*ids).detach().reshape(wanted.shape).numpy()
+    # Equal levels are equal scores, bit by bit, and larger levels are larger scores.
+    np.testing.assert_array_equal(scores, wanted.astype(float))
+    heads, queries = torch.cartesian_prod(torch.arange(entities), torch.arange(relations)).T
+    tails = model.score_tails(heads, queries).detach().reshape(wanted.shape).numpy()
+    wanted = wanted.astype(int)
+    np.testing.assert_array_equal(
+        np.sign(tails[..., :, None] - tails[..., None, :]),
+        np.sign(wanted[..., :, None] - wanted[..., None, :]),
+    )
     # All of its maps are Möbius maps: ad − bc is never 0.
     a, b, c, d = model.matrix(model.relations.detach())
     determinant = torch.complex(*a) * torch.complex(*d) - torch.complex(*b) * torch.complex(*c)
     assert determinant.abs().min() > 0
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 3), (2, 2), (0, 1, 0)])
-def test_other_shapes_are_refused(shape):
-    with pytest.raises(SettingsError, match="shape"):
-        construct(np.zeros(shape))
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.zeros((2, 1, 3), int), "shape"),
+        (np.zeros((2, 2), int), "shape"),
+        (np.zeros((0, 1, 0), int), "shape"),
+        (np.zeros((2, 1, 2)), "integers"),
+        (np.full((2, 1, 2), 10**7), "too large"),
+    ],
+)
+def test_levels_that_cannot_be_scores_are_refused(wrong, message):
+    with pytest.raises(SettingsError, match=message):
+        construct(wrong)
 
 
 FACTS = [["a", "r", "b"], ["b", "s", "c"], ["c", "r", "a"], ["d", "s", "a"]]

@@ -119,7 +119,7 @@ class Training:
     def settings(self, model: Mapping[str, Any], seed: int) -> Settings:
         """Return the settings of one training; what is not given is as in version 1 of defaults."""
         if self.regularizer == "none" and self.reg_weight is not None:
-            raise SettingsError("reg_weight has no effect with regularizer none; leave it out")
+            raise SettingsError("reg_weight has no effect with regularizer none; omit it")
         weight = DEFAULT_WEIGHT if self.reg_weight is None else self.reg_weight
         training = {"regularizer": self.regularizer, "reg_weight": weight, "epochs": self.epochs}
         return make_settings(
