@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 
 import fivestar
 from fivestar.experiments.ledger import provenance
+from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.runs.identity import learned_settings
 from fivestar.training.loop import Trainer
 from fivestar.training.regularizers import Regularizer
@@ -50,6 +52,7 @@ class Arm:
         dropout: dropout rate of the transformed head.
         normalize: whether the transformed head is batch-normalized.
         frequency: whether triples are kept with probability 0.1 + 0.9 · tail frequency / maximum.
+        mixture: number of softmaxes that are mixed; 1: an ordinary softmax.
         training: changed training settings; those in `_FACTORS` as factors of the base.
     """
 
@@ -59,6 +62,7 @@ class Arm:
     dropout: float = 0.0
     normalize: bool = False
     frequency: bool = False
+    mixture: int = 1
     training: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -86,6 +90,8 @@ ARMS = {
     "small-steps-lr-x0.25": Arm(training={"batch_size": 0.2, "lr": 0.25}),
     "average-3": Arm(training={"average": 3}),
     "average-6": Arm(training={"average": 6}),
+    "mixture-2": Arm(mixture=2),
+    "mixture-4": Arm(mixture=4),
 }
 
 
@@ -121,6 +127,94 @@ class VariedTransform(nn.Module):
         return self.dropout(self.norm(self._transform[0](head, relation)))
 
 
+class Mixture(nn.Module):
+    """Several queries per query, each with a weight: a mixture of softmaxes (Yang et al. 2018).
+
+    p(t) = Σ πₖ softmax(qₖ·t), where qₖ = q + s·Vₖq and π = softmax(s·Gq). Adagrad's first step is
+    as long as the learning rate, which the factor s keeps small beside the identity.
+    """
+
+    _SCALE = 0.01
+
+    def __init__(self, components: int, width: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.maps = nn.Parameter(torch.randn(components, width, width, generator=generator))
+        self.gate = nn.Parameter(torch.zeros(components, width))
+        with torch.no_grad():
+            self.maps /= width**0.5
+
+    def forward(self, query: Tensor) -> tuple[Tensor, Tensor]:
+        """Return queries (K, B, D) and the logarithms of their weights (K, B)."""
+        queries = query + self._SCALE * torch.einsum("bd,kde->kbe", query, self.maps)
+        return queries, (self._SCALE * (self.gate @ query.T)).log_softmax(dim=0)
+
+
+def log_mixture(scores: Tensor, log_weights: Tensor, log_counts: Tensor | None = None) -> Tensor:
+    """Return the log probabilities (B, N) of a mixture of softmaxes.
+
+    Args:
+        scores: (K, B, N).
+        log_weights: (K, B) of the components.
+        log_counts: (N,) logarithm of the number of entities that each candidate stands for.
+    """
+    counted = scores if log_counts is None else scores + log_counts
+    shift = log_weights - counted.logsumexp(dim=2)
+    return (scores + shift[:, :, None]).logsumexp(dim=0)
+
+
+class MixtureStep(CandidateStep):
+    """A step whose loss is the cross-entropy of a mixture of softmaxes, by autograd."""
+
+    def _score(
+        self, query: Tensor, batch: Any, size: Any, candidates: Any, similarity: Any
+    ) -> tuple[Tensor, Tensor]:
+        query = query.clone().requires_grad_()
+        table = candidates.table.clone().requires_grad_()
+        sampled, rows = candidates.sampled.size, batch.answers
+        log_counts = torch.zeros(len(table))
+        if sampled:
+            log_counts[:sampled] = math.log(candidates.sampled.weight)
+            rows = sampled + torch.searchsorted(candidates.ids[sampled:], batch.answers)
+        queries, log_weights = self.model.mixture(query)
+        log_p = log_mixture(queries @ table.T, log_weights, log_counts)
+        loss = -log_p[batch.rows, rows].sum() / size.triples
+        penalty = self.regularizer.tail_penalty(self.model, table[rows])
+        loss = loss + penalty * (self.reg_weight / size.triples)
+        loss.backward()
+        candidates.table_grad += table.grad
+        if sampled:
+            candidates.scatter()
+        return loss.detach(), query.grad
+
+
+class MixtureValidation:
+    """Ranks the validation facts by the probabilities of a mixture, by brute force."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.known = KnownAnswers.of(with_reciprocals(graph.facts, len(graph.relations)))
+
+    @torch.no_grad()
+    def rank(self, model: Any) -> dict[str, float]:
+        """Return filtered, realistic MRR and H@10 of heads and tails together."""
+        ranks = []
+        triples = with_reciprocals(self.graph.valid, len(self.graph.relations)).array
+        table = model.candidates()
+        for first in range(0, len(triples), 128):
+            columns = triples[first : first + 128].T
+            h, r, t = (torch.as_tensor(column, dtype=torch.int64) for column in columns)
+            queries, log_weights = model.mixture(model.query(h, r))
+            log_p = log_mixture(queries @ table.T, log_weights)
+            target = log_p.gather(1, t[:, None])
+            rows, ids = self.known.of_queries(h.numpy(), r.numpy())
+            log_p[torch.as_tensor(rows), torch.as_tensor(ids.astype("int64"))] = -torch.inf
+            above, tied = (log_p > target).sum(1), (log_p == target).sum(1)
+            ranks.append(1 + above + tied / 2)
+        rank = torch.cat(ranks)
+        return {"mrr": float((1 / rank).mean()), "hits@10": float((rank <= 10).float().mean())}
+
+
 class VariedTrainer(Trainer):
     """A trainer with the variations of an arm."""
 
@@ -132,8 +226,20 @@ class VariedTrainer(Trainer):
             width = self.model.candidates().shape[1]
             self.model.varied = VariedTransform(self.model.transform, width, self.arm)
             self.model.transform = self.model.varied.forward
-            optimizer = self.optimizer.torch_optimizer
-            optimizer.add_param_group({"params": list(self.model.varied.parameters())})
+            self._optimize(self.model.varied)
+        if self.arm.mixture > 1:
+            width = self.model.candidates().shape[1]
+            self.model.mixture = Mixture(self.arm.mixture, width)
+            self._optimize(self.model.mixture)
+
+    def _optimize(self, module: nn.Module) -> None:
+        parameters = {"params": list(module.parameters())}
+        self.optimizer.torch_optimizer.add_param_group(parameters)
+
+    def _validate(self) -> dict[str, float]:
+        if self.arm.mixture > 1 and not isinstance(self.validation, MixtureValidation):
+            self.validation = MixtureValidation(self.graph)
+        return super()._validate()
 
     def make_step(self) -> Step:
         """Return the step of the training, for timing it."""
@@ -149,6 +255,8 @@ class VariedTrainer(Trainer):
             regularizer = WeightedRegularizer(size, "transformed", arm.entities, arm.transformed)
             step.regularizer = regularizer
             step.loss = dataclasses.replace(step.loss, regularizer=regularizer)
+        if arm.mixture > 1:
+            step.__class__ = MixtureStep
         if arm.frequency:
             counts = torch.bincount(
                 torch.as_tensor(self.queries.answers.astype("int64")),
@@ -249,7 +357,10 @@ def run_arm(
         "minutes": curve[-1][1],
         "cpu_minutes": round((time.process_time() - began) / 60, 3),
         "curve": curve,
-        "self_answers": round(self_answer_rate(model, graph, "valid"), 4),
+        # The model's own scores are not the probabilities of a mixture.
+        "self_answers": None
+        if arm.mixture > 1
+        else round(self_answer_rate(model, graph, "valid"), 4),
     }
 
 

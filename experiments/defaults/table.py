@@ -154,6 +154,37 @@ def defaults_table(scores: Scores, finals: Trials) -> str:
     return table(rows)
 
 
+def budget_table(lines: Trials, finals: Trials, ledger: Trials) -> str:
+    """Return the validation MRR of the default, of each time budget and of the recipe."""
+    budgets = sorted({line["budget"] for line in lines}, key=lambda budget: int(budget[:-1]))
+    default = {t["data"]: t["valid_mrr"] for t in finals if t["setting"] == "fivestar-slow"}
+    found = {(line["data"], line["budget"]): line for line in lines}
+    rows = [["graph", "default", *(f"budget {budget}" for budget in budgets), "recipe"]]
+    for graph in ORDER:
+        cells = [_budget_cell(found.get((graph, budget))) for budget in budgets]
+        recipe = recipe_mrr(ledger, graph)
+        rows.append([graph, mrr(default.get(graph)), *cells, mrr(recipe)])
+    return table(rows)
+
+
+def _budget_cell(line: dict[str, Any] | None) -> str:
+    if line is None:
+        return "–"
+    minutes, seconds = divmod(round(line["seconds_used"]), 60)
+    kept = "; kept the default" if line["winner_is_default"] else ""
+    return f"{mrr(line['valid_mrr'])} ({minutes}:{seconds:02}, {line['trials']} settings{kept})"
+
+
+def recipe_mrr(ledger: Trials, graph: str) -> float | None:
+    """Return the best validation MRR (mean over seeds) of 5★E (d = 100) in the paper's tables."""
+    by_settings: dict[str, list[float]] = defaultdict(list)
+    for line in ledger:
+        is_cell = line["experiment"].startswith("table-") and line["model"] == "fivestar"
+        if is_cell and (line["data"], line["dim"]) == (graph, 100):
+            by_settings[line["settings"]].append(line["valid"]["mrr"])
+    return max((sum(values) / len(values) for values in by_settings.values()), default=None)
+
+
 def _minutes(trial: dict[str, Any] | None) -> str:
     return f"{trial['minutes']:.1f}" if trial else "–"
 
@@ -184,6 +215,11 @@ def models_table(trials: Trials) -> str:
     return table(rows)
 
 
+def _lines(name: str) -> Trials:
+    path = ROOT / "results" / f"{name}.jsonl"
+    return list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
+
+
 def page() -> str:
     """Return the page."""
     path = ROOT / "results" / "defaults.jsonl"
@@ -196,6 +232,7 @@ def page() -> str:
         "RATES": rates_table(scores),
         "JUDGED": leave_one_out_table(scores),
         "DEFAULTS": defaults_table(scores, finals),
+        "BUDGET": budget_table(_lines("budget"), finals, _lines("ledger")),
         "SELF": self_answers(trials, finals),
         "MODELS": models_table(read_trials(path, "models")),
         "ARMS": regularization_table.table(regularization, "off-diagonal-lr 0.1"),
