@@ -9,14 +9,16 @@ import sys
 import pytest
 from tests.graphs import people_graph
 
-from fivestar.errors import Paused
+from fivestar.errors import DamagedLedger, Paused
 from fivestar.experiments import reproduction
 from fivestar.experiments.ledger import read_ledger
 from fivestar.experiments.reproduction import Job, make_jobs, reproduce
+from fivestar.experiments.searches import read_searches
 from fivestar.experiments.tables import published_table
 from fivestar.files import try_file_lock
 from fivestar.graph.writing import write_graph
 from fivestar.runs.settings import make_settings
+from fivestar.training.search.time_budget import Quiet
 
 TRAINING = {"epochs": 4, "evaluate_every": 2, "batch_size": 20, "threads": 1}
 SETTINGS = """[model]
@@ -46,6 +48,10 @@ class Watcher:
                 raise Paused("enough")
 
         return (lambda _: None), step
+
+    def searching(self, job, number, of):
+        self.begun.append(job.title)
+        return Quiet()
 
     def recorded(self, job, entry):
         self.ended_with.append(entry)
@@ -104,6 +110,60 @@ def test_a_trained_run_that_is_not_in_the_ledger_is_only_evaluated(tmp_path):
     (again,) = reproduced([job()], tmp_path, watcher).done
     assert watcher.steps == 0
     assert metrics(again) == metrics(entry)
+
+
+def budget_jobs(models=("fivestar", "complex"), seeds=range(2), seconds=4.0):
+    training = {"threads": 1}
+    return make_jobs(["graph"], list(models), [4], seeds, training, seconds=seconds)
+
+
+def test_a_budget_searches_each_cell_once_and_further_seeds_use_what_it_found(tmp_path):
+    watcher = Watcher()
+    done = reproduced(budget_jobs(), tmp_path, watcher).done
+    assert watcher.begun == [
+        "graph fivestar d=4 seed 0 within 0:04",
+        "graph complex d=4 seed 0 within 0:04",
+        "graph fivestar d=4 seed 1",
+        "graph complex d=4 seed 1",
+    ]
+    searches = read_searches(tmp_path / "ledger.jsonl")
+    assert [(s.model, s.seconds, s.seed) for s in searches] == [
+        ("fivestar", 4.0, 0),
+        ("complex", 4.0, 0),
+    ]
+    for number, search in enumerate(searches):
+        own = [entry for entry in done if entry.model == search.model]
+        assert [(e.settings, e.seed) for e in own] == [(search.settings, 0), (search.settings, 1)]
+        assert own == [done[number], done[number + 2]]
+        assert search.settings_tried <= len(search.trials)
+        assert search.valid_mrr == own[0].valid.mrr
+        assert (
+            search.valid_mrr
+            >= max(line["valid_mrr"] for line in search.trials if line["rung"] == "final") - 1e-6
+        )
+    again = Watcher()
+    assert reproduced(budget_jobs(), tmp_path, again).done == done
+    assert again.begun == []
+
+
+def test_a_search_that_was_not_recorded_is_not_repeated(tmp_path):
+    (entry,) = reproduced(budget_jobs(["complex"], [0]), tmp_path).done
+    (tmp_path / "ledger.jsonl").unlink()
+    (again,) = reproduced(budget_jobs(["complex"], [0]), tmp_path).done
+    assert metrics(again) == metrics(entry)
+    assert len(read_searches(tmp_path / "ledger.jsonl")) == 1
+
+
+def test_a_search_starts_only_if_there_is_time_for_it(tmp_path):
+    watcher = Watcher()
+    outcome = reproduced(budget_jobs(["complex"], [0]), tmp_path, watcher, minutes=3 / 60)
+    assert (len(outcome.remaining), watcher.begun) == (1, [])
+
+
+def test_a_damaged_file_of_searches_is_refused_with_its_line(tmp_path):
+    (tmp_path / "searches.jsonl").write_text('{"data": "graph"}\n')
+    with pytest.raises(DamagedLedger, match=r"searches.jsonl, line 1: Field required"):
+        read_searches(tmp_path / "ledger.jsonl")
 
 
 def test_no_run_starts_after_the_time_limit(tmp_path):

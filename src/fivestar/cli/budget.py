@@ -18,7 +18,7 @@ from fivestar.errors import SettingsError
 if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
     from fivestar.runs.run import Run
-    from fivestar.training.search.budget_state import Clock, Finalist
+    from fivestar.training.search.budget_state import BudgetWatcher, Clock, Finalist
     from fivestar.training.search.trials import Tried
 
     Callbacks = tuple[Callable[[dict[str, Any]], None], Callable[[float], None]]
@@ -172,6 +172,12 @@ def _display() -> Iterator[_Display]:
     columns = (TextColumn("{task.fields[time]}"), BarColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         yield _Display(bar, bar.add_task("measuring the speed", time="", total=1.0))
+
+
+def budget_lines() -> BudgetWatcher:
+    """Return a display of lines only, for one of many runs."""
+    bar = Progress(console=err, disable=True)
+    return _Display(bar, bar.add_task(""))
 
 
 class _Display:

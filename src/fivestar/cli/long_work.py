@@ -11,6 +11,7 @@ from fivestar.cli.terminal import err, warn
 if TYPE_CHECKING:
     from fivestar.experiments.ledger import Entry
     from fivestar.experiments.reproduction import Job
+    from fivestar.training.search.budget_state import BudgetWatcher
     from fivestar.training.search.trials import Tried
 
 # Seconds between progress lines.
@@ -26,6 +27,13 @@ class WatchedJobs:
         """Announce a run."""
         say(f"run {number} of {of}: {job.title}")
         return epoch_lines(job.settings.training.epochs)
+
+    def searching(self, job: Job, number: int, of: int) -> BudgetWatcher:
+        """Announce a run within a time budget."""
+        from fivestar.cli.budget import budget_lines  # noqa: PLC0415  (imports this module)
+
+        say(f"run {number} of {of}: {job.title}")
+        return budget_lines()
 
     def recorded(self, job: Job, entry: Entry) -> None:
         """Print the result of a run."""

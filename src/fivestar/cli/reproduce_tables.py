@@ -50,6 +50,15 @@ SettingsFiles = Annotated[
         show_default=False,
     ),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        help="Instead of the recipes: search for the settings of each model, graph and dimension, "
+        "and train with the best, all within this time, as in 35m. Further seeds use what the "
+        "search has found. The same time for every model makes a fair comparison.",
+        show_default=False,
+    ),
+]
 Threads = Annotated[int, typer.Option(help="CPU threads (0: all).", min=0)]
 Out = Annotated[
     Path | None,
@@ -86,6 +95,7 @@ class Wanted:
     graphs: str | None
     seeds: int
     settings: list[Path] | None
+    budget: str | None
     threads: int
     out: Path | None
     ledger: Path | None
@@ -105,6 +115,7 @@ def run_table(wanted: Wanted) -> None:
     )
     from fivestar.graph.reading import read_graph  # noqa: PLC0415
     from fivestar.runs.settings import read_settings  # noqa: PLC0415
+    from fivestar.runs.units import parse_duration  # noqa: PLC0415
 
     table = published_table(wanted.name)
     place = ledger_file(wanted.ledger)
@@ -120,7 +131,10 @@ def run_table(wanted: Wanted) -> None:
         raise SettingsError(
             f"--settings for {', '.join(idle)}, which is not among the models to train"
         )
-    jobs = make_jobs(graphs, models, dims, range(wanted.seeds), training, files)
+    seconds = 0.0 if wanted.budget is None else parse_duration(wanted.budget)
+    if seconds and (wanted.run_minutes or files):
+        raise SettingsError("--budget searches for the settings: omit --settings and --run-minutes")
+    jobs = make_jobs(graphs, models, dims, range(wanted.seeds), training, files, seconds)
     outcome = reproduce(
         jobs, place, wanted.runs, table.name, read_graph, WatchedJobs(), wanted.minutes
     )

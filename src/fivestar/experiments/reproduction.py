@@ -7,10 +7,14 @@ at the other dimension.
 Each run has its own folder, named by its settings. When it is trained it is evaluated on test and
 recorded in the ledger, and never trained again. A process that is killed or reaches its time limit
 leaves the folder as it is, and the next one resumes there.
+
+With a time budget per cell, the settings come from a search on validation instead, which every
+model gets the same time for (`searches.jsonl`); further seeds use what it has found.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,14 +25,22 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fivestar.errors import Diverged, NonFiniteScore, OutputError, Paused
-from fivestar.experiments.ledger import Entry, find_entry, record
+from fivestar.experiments.ledger import Entry, find_entry, read_ledger, record, settings_of
+from fivestar.experiments.searches import Search, find_search, read_searches, record_search
 from fivestar.files import try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.defaults import CURRENT
 from fivestar.runs.identity import settings_hash
 from fivestar.runs.run import MANIFEST, Run, load_run
 from fivestar.runs.settings import Settings, make_settings, read_values
+from fivestar.runs.units import format_duration
 from fivestar.training.loop import Callback, StepCallback
+from fivestar.training.search.time_budget import (
+    BudgetWatcher,
+    has_budget,
+    resume_within,
+    train_within,
+)
 from fivestar.training.train import resume, train
 
 GraphReader = Callable[[str], KnowledgeGraph]
@@ -89,22 +101,35 @@ def _package_values(file: Path) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Job:
-    """A run that a table or a figure needs."""
+    """A run that a table or a figure needs.
+
+    Attributes:
+        graph: Name of the graph.
+        settings: Its settings; with a budget only model, dimension, seed and threads count.
+        seconds: Time to search for all other settings and to train with the best; 0: no search.
+    """
 
     graph: str
     settings: Settings
+    seconds: float = 0.0
 
     @property
     def title(self) -> str:
-        """Graph, model, dimension and seed."""
+        """Graph, model, dimension, seed and budget."""
         model, seed = self.settings.model, self.settings.training.seed
-        return f"{self.graph} {model.name} d={model.dim} seed {seed}"
+        budget = f" within {format_duration(self.seconds)}" if self.seconds else ""
+        return f"{self.graph} {model.name} d={model.dim} seed {seed}{budget}"
+
+    @property
+    def cell(self) -> tuple[str, str, int]:
+        """Graph, model and dimension."""
+        return self.graph, self.settings.model.name, self.settings.model.dim
 
     def folder(self, runs: Path) -> Path:
         """Return the folder of the run within the folder of all runs."""
         model, seed = self.settings.model, self.settings.training.seed
-        name = f"{model.name}-d{model.dim}-{settings_hash(self.settings)}-seed{seed}"
-        return runs / self.graph / name
+        found_by = f"budget{self.seconds:g}" if self.seconds else settings_hash(self.settings)
+        return runs / self.graph / f"{model.name}-d{model.dim}-{found_by}-seed{seed}"
 
 
 class Watcher(Protocol):
@@ -112,6 +137,9 @@ class Watcher(Protocol):
 
     def started(self, job: Job, number: int, of: int) -> tuple[Callback, StepCallback]:
         """Announce that a run starts or resumes; return its callbacks per epoch and per step."""
+
+    def searching(self, job: Job, number: int, of: int) -> BudgetWatcher:
+        """Announce a run within a time budget; return what receives its progress."""
 
     def recorded(self, job: Job, entry: Entry) -> None:
         """Announce that a run was recorded in the ledger."""
@@ -137,6 +165,7 @@ def make_jobs(
     seeds: Sequence[int],
     training: Mapping[str, Any] | None = None,
     files: Mapping[str, Path] | None = None,
+    seconds: float = 0.0,
 ) -> list[Job]:
     """Return all runs of a table, in an order that fills every cell before a second seed.
 
@@ -147,12 +176,17 @@ def make_jobs(
         seeds: Random seeds.
         training: Training settings that win over all recipes.
         files: Settings files of some models, instead of their recipes.
+        seconds: Time per model, graph and dimension to search for settings; 0: use the recipes.
     """
     jobs = []
     for seed, dim, model, graph in product(seeds, dims, models, graphs):
         changes = {"model": {"dim": dim}, "training": {**(training or {}), "seed": seed}}
-        settings = recipe(graph, model, changes, (files or {}).get(model))
-        jobs.append(Job(graph, settings))
+        if seconds:
+            named = {**changes, "model": {"name": model, "dim": dim}}
+            jobs.append(Job(graph, make_settings(named), seconds))
+        else:
+            settings = recipe(graph, model, changes, (files or {}).get(model))
+            jobs.append(Job(graph, settings))
     return jobs
 
 
@@ -179,21 +213,27 @@ def reproduce(
     deadline = time.monotonic() + 60 * minutes if minutes else None
     outcome = Outcome()
     for number, open_job in enumerate(jobs, start=1):
-        job = _concrete(open_job, read)
-        entry = find_entry(ledger, job.graph, job.settings)
+        job = _concrete(_with_found_settings(open_job, ledger), read)
+        entry = _recorded(job, ledger)
         if entry is not None:
             outcome.done.append(entry)
             continue
-        if deadline is not None and time.monotonic() >= deadline:
+        # A search is not paused: it starts if there is time for all of it.
+        if deadline is not None and time.monotonic() + job.seconds >= deadline:
             outcome.remaining.append(job)
             continue
         with _lock(job.folder(runs)) as acquired:
             if not acquired:
                 outcome.remaining.append(job)
                 continue
-            on_epoch, on_step = watcher.started(job, number, len(jobs))
             try:
-                run = _train(job, runs, read, on_epoch, _until(deadline, on_step))
+                if job.seconds:
+                    run = _search(job, runs, read, watcher.searching(job, number, len(jobs)))
+                    if _search_of(job, ledger) is None:
+                        record_search(run, job.folder(runs), ledger)
+                else:
+                    on_epoch, on_step = watcher.started(job, number, len(jobs))
+                    run = _train(job, runs, read, on_epoch, _until(deadline, on_step))
                 entry, _ = record(run, ledger, experiment)
             except Paused:
                 outcome.remaining.append(job)
@@ -235,9 +275,58 @@ def train_all(
     return [job.folder(runs) for job in jobs]
 
 
+def _search_of(job: Job, ledger: Path) -> Search | None:
+    return find_search(read_searches(ledger), job.cell, job.seconds)
+
+
+def _recorded(job: Job, ledger: Path) -> Entry | None:
+    """Return the line of a job in the ledger, if it is done."""
+    if not job.seconds:
+        return find_entry(ledger, job.graph, job.settings)
+    search = _search_of(job, ledger)
+    return None if search is None else _entry_of(search, ledger)
+
+
+def _entry_of(search: Search, ledger: Path) -> Entry | None:
+    """Return the line of the run that a search ended with."""
+    key = search.data, search.settings, search.seed
+    return next((entry for entry in read_ledger(ledger) if entry.key == key), None)
+
+
+def _with_found_settings(job: Job, ledger: Path) -> Job:
+    """Return the job with the settings that the search found, if that was for another seed."""
+    search = _search_of(job, ledger) if job.seconds else None
+    seed = job.settings.training.seed
+    if search is None or search.seed == seed:
+        return job
+    entry = _entry_of(search, ledger)
+    if entry is None:
+        return job
+    found = settings_of(entry)
+    changes = {"seed": seed, "threads": job.settings.training.threads}
+    training = found.training.model_copy(update=changes)
+    return Job(job.graph, found.model_copy(update={"training": training}))
+
+
+def _search(job: Job, runs: Path, read: GraphReader, watcher: BudgetWatcher) -> Run:
+    """Load the run within a budget if it is complete, else resume or start it."""
+    folder = job.folder(runs)
+    if (folder / MANIFEST).is_file():
+        return load_run(folder)
+    if has_budget(folder):
+        return resume_within(folder, watcher)
+    settings = job.settings
+    values = {
+        "model": {"name": settings.model.name, "dim": settings.model.dim},
+        "training": {"seed": settings.training.seed, "threads": settings.training.threads},
+    }
+    budget = dt.timedelta(seconds=job.seconds)
+    return train_within(read(job.graph), values, budget, folder, watcher)
+
+
 def _concrete(job: Job, read: GraphReader) -> Job:
     """Return the job with the defaults that depend on the graph, which is read only for these."""
-    if job.settings.is_concrete:
+    if job.settings.is_concrete or job.seconds:
         return job
     return Job(job.graph, job.settings.for_graph(read(job.graph)))
 
