@@ -16,6 +16,7 @@ from fivestar.experiments.ledger import append
 from fivestar.experiments.reproduction import recipe, recipe_file
 from fivestar.experiments.results import compare_models, results_page
 from fivestar.experiments.saved_ranks import save_ranks
+from fivestar.experiments.searches import Search
 from fivestar.experiments.tables import (
     NO_RUN,
     as_json,
@@ -122,7 +123,10 @@ def test_markdown_latex_and_json_say_the_same(tmp_path):
     seeds = [entry(seed=seed, valid=0.4, test=0.30 + seed / 100) for seed in range(3)]
     table = fill_table(published_table("table-fb15k237-wn18rr"), seeds, dims=[8])
     assert "| 5★E | 100 | ours | **.310 ± .010** |" in as_markdown(table)
-    assert "| valid MRR .400, of 1 | seeds 0, 1, 2; epoch 20, 20, 20 |" in as_markdown(table)
+    assert (
+        "| valid MRR .400, of 1 | seeds 0, 1, 2; epoch 20, 20, 20; 1.5, 1.5, 1.5 min |"
+        in as_markdown(table)
+    )
     assert r"5$^\bigstar$E $d=100$ & ours" in as_latex(table)
     assert r".310\,$\pm$\,.010" in as_latex(table)
     assert "| ComplEx | 8 | ours | no run yet |" in as_markdown(table)
@@ -138,11 +142,55 @@ def test_markdown_latex_and_json_say_the_same(tmp_path):
         assert line.count("&") == 9 - 3 * spans
 
 
-def saved(folder, model, seed, ranks, triples):
+def searched(line, seconds=2100.0, tried=12):
+    """Return an artificial search that found the settings of a line."""
+    return Search(
+        data=line.data,
+        model=line.model,
+        dim=line.dim,
+        seed=line.seed,
+        seconds=seconds,
+        seconds_used=seconds - 1,
+        settings_tried=tried,
+        settings=line.settings,
+        valid_mrr=line.valid.mrr,
+        machine="a machine",
+        commit="abc",
+        date="2026-01-01",
+    )
+
+
+def test_a_cell_says_how_its_settings_were_searched():
+    line = entry()
+    table = published_table("table-fb15k237-wn18rr")
+    shown = as_markdown(fill_table(table, [line], searches=[searched(line)]))
+    assert "| valid MRR .400, of 1; 12 settings in 35 min | seed 0; epoch 20; 1.5 min |" in shown
+    other = searched(entry(reg=0.5))
+    assert "35 min" not in as_markdown(fill_table(table, [line], searches=[other]))
+
+
+def test_equally_searched_settings_are_compared_before_better_ones(tmp_path):
+    triples = Triples(*np.zeros((3, 10), int))
+    ranks = np.arange(1, 21)
+    star, rival = (saved(tmp_path, model, 0, ranks, triples) for model in ("fivestar", "complex"))
+    better = saved(tmp_path, "fivestar", 0, ranks, triples, reg=0.7, valid=0.5)
+    ledger = [star, rival, better]
+
+    def compared(searches):
+        (found,) = compare_models(ledger, tmp_path, "fivestar", "complex", searches=searches)
+        return found.cells[0].entries, found.search_seconds
+
+    assert compared([]) == ((better,), 0)
+    assert compared([searched(star)]) == ((better,), 0)
+    assert compared([searched(star), searched(rival, seconds=60)]) == ((better,), 0)
+    assert compared([searched(star), searched(rival)]) == ((star,), 2100)
+
+
+def saved(folder, model, seed, ranks, triples, **more):
     """Append a line with artificial ranks."""
     made = Ranks(ranks, ranks, np.full(len(ranks), 1000), np.zeros(len(ranks), np.int8))
     half = np.arange(len(ranks)) < len(triples)
-    line = entry(model=model, seed=seed)
+    line = entry(model=model, seed=seed, **more)
     sides = made.take(~half), made.take(half)
     found = Evaluation(triples, *sides, self_hidden=np.ones(len(triples), bool))
     name = save_ranks(found, line.key, folder)
@@ -166,7 +214,9 @@ def test_models_are_compared_by_their_saved_ranks(tmp_path):
     assert back.verdict == "fivestar is better"
     assert compare_models(ledger, tmp_path, "complex", "fivestar", ["wn18"]) == []
     page = results_page(tmp_path / "ledger.jsonl")
-    assert "| wn18rr | 100 | fivestar .300 (3 runs) | complex .300 (3 runs) | +0." in page
+    assert (
+        "| wn18rr | 100 | fivestar .300 (3 runs) | complex .300 (3 runs) | not equal | +0." in page
+    )
     assert "| 1.5, 1.5, 1.5 | a machine | abc | not saved |" in page
 
 

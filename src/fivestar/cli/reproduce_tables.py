@@ -107,6 +107,7 @@ def run_table(wanted: Wanted) -> None:
     from fivestar.cli.long_work import WatchedJobs, say  # noqa: PLC0415
     from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415  (slow to import)
     from fivestar.experiments.reproduction import make_jobs, reproduce  # noqa: PLC0415
+    from fivestar.experiments.searches import read_searches  # noqa: PLC0415
     from fivestar.experiments.tables import (  # noqa: PLC0415
         as_markdown,
         fill_table,
@@ -142,7 +143,7 @@ def run_table(wanted: Wanted) -> None:
         say(f"{len(outcome.remaining)} of {len(jobs)} runs left; run the same command again")
     if outcome.failed:
         warn(f"{len(outcome.failed)} runs diverged; their cells stay empty")
-    found = fill_table(table, read_ledger(place), dims)
+    found = fill_table(table, read_ledger(place), dims, read_searches(place))
     typer.echo(as_markdown(found), nl=False)
     if wanted.out is not None:
         for path in write_table(found, wanted.out):
@@ -175,10 +176,12 @@ def compare(
         compare_models,
         markdown_table,
     )
+    from fivestar.experiments.searches import read_searches  # noqa: PLC0415
 
     place = ledger_file(ledger)
     graphs = [graph] if graph else []
-    found = compare_models(read_ledger(place), place.parent, first, second, graphs)
+    searches = read_searches(place)
+    found = compare_models(read_ledger(place), place.parent, first, second, graphs, searches)
     if not found:
         raise SettingsError(
             f"{place}: no graph and dimension has a run of both {first} and {second}"

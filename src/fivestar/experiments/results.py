@@ -14,10 +14,12 @@ from fivestar.errors import DamagedLedger
 from fivestar.evaluation.metrics import Difference, Reciprocals, mrr_difference
 from fivestar.experiments.ledger import Entry, read_ledger
 from fivestar.experiments.saved_ranks import load_ranks
+from fivestar.experiments.searches import Search, read_searches
 from fivestar.experiments.tables import (
     Cell,
     FilledTable,
     as_markdown,
+    best_on_validation,
     fill_table,
     format_metric,
     published_table,
@@ -26,7 +28,10 @@ from fivestar.experiments.tables import (
 )
 from fivestar.runs.renamed import current_names
 
-COMPARISON_COLUMNS = ("graph", "d", "MRR", "MRR of the other", "difference", "95 %", "p", "verdict")
+COMPARISON_COLUMNS = (
+    *("graph", "d", "MRR", "MRR of the other", "search"),
+    *("difference", "95 %", "p", "verdict"),
+)
 
 _ABOUT = """\
 # Results
@@ -60,6 +65,8 @@ class Comparison:
     cells: tuple[Cell, Cell]
     # None if the ranks of a run were not saved.
     difference: Difference | None
+    # The time of the search for the settings of each model; 0: not the same, or not recorded.
+    search_seconds: float = 0.0
 
     @property
     def verdict(self) -> str:
@@ -85,6 +92,7 @@ class Comparison:
                 }
                 for name, cell in zip(self.models, self.cells, strict=True)
             },
+            "equal_search_seconds": self.search_seconds or None,
             "difference": None if self.difference is None else self.difference._asdict(),
             "verdict": self.verdict,
         }
@@ -101,11 +109,17 @@ class Comparison:
         if gap is not None:
             numbers = [f"{gap.mrr:+.4f}", f"{gap.low:+.4f} to {gap.high:+.4f}", f"{gap.p:.3g}"]
         names = [f"{name} {mrr}" for name, mrr in zip(self.models, mrrs, strict=True)]
-        return [self.data, str(self.dim), *names, *numbers, self.verdict]
+        search = f"{self.search_seconds / 60:g} min each" if self.search_seconds else "not equal"
+        return [self.data, str(self.dim), *names, search, *numbers, self.verdict]
 
 
 def compare_models(
-    ledger: Sequence[Entry], folder: Path, first: str, second: str, graphs: Iterable[str] = ()
+    ledger: Sequence[Entry],
+    folder: Path,
+    first: str,
+    second: str,
+    graphs: Iterable[str] = (),
+    searches: Sequence[Search] = (),
 ) -> list[Comparison]:
     """Compare two models in a paired test, on each graph and dimension where both have runs.
 
@@ -115,15 +129,48 @@ def compare_models(
         first: Name of a model.
         second: Name of the other model.
         graphs: Only these graphs; all if empty.
+        searches: The recorded searches. Where both models were given the same time to search, the
+            settings that these searches found are compared.
     """
     only = set(graphs)
     compared = []
     for data, dim in sorted({(e.data, e.dim) for e in ledger if not only or e.data in only}):
-        one, other = (_comparable_cell(ledger, data, model, dim) for model in (first, second))
+        seconds, cells = _equally_searched(ledger, searches, (data, dim), (first, second))
+        if not seconds:
+            cells = [_comparable_cell(ledger, data, model, dim) for model in (first, second)]
+        one, other = cells
         if one is not None and other is not None:
             difference = _difference((one, other), folder)
-            compared.append(Comparison(data, dim, (first, second), (one, other), difference))
+            pair = Comparison(data, dim, (first, second), (one, other), difference, seconds)
+            compared.append(pair)
     return compared
+
+
+def _equally_searched(
+    ledger: Sequence[Entry],
+    searches: Sequence[Search],
+    place: tuple[str, int],
+    models: tuple[str, str],
+) -> tuple[float, list[Cell | None]]:
+    """Return the longest time that both models were searched for, and the cells found in it.
+
+    The time is 0 if there is none.
+    """
+    data, dim = place
+    found: list[dict[float, str]] = [
+        {s.seconds: s.settings for s in searches if s.cell == (data, model, dim)}
+        for model in models
+    ]
+    for seconds in sorted(set(found[0]) & set(found[1]), reverse=True):
+        cells = [
+            best_on_validation(
+                e for e in ledger if (e.data, e.settings) == (data, settings[seconds]) and e.ranks
+            )
+            for settings in found
+        ]
+        if None not in cells:
+            return seconds, cells
+    return 0.0, []
 
 
 def _comparable_cell(ledger: Sequence[Entry], data: str, model: str, dim: int) -> Cell | None:
@@ -154,37 +201,44 @@ def _reciprocal_ranks(cell: Cell, folder: Path) -> tuple[Reciprocals, set[str]]:
 
 def results_page(path: Path) -> str:
     """Return the results page of a ledger, as Markdown."""
-    ledger = read_ledger(path)
+    ledger, searches = read_ledger(path), read_searches(path)
     parts = [_ABOUT]
-    tables = [fill_table(published_table(name), ledger) for name in table_names()]
+    tables = [
+        fill_table(published_table(name), ledger, searches=searches) for name in table_names()
+    ]
     for table in tables:
         parts.append(f"## {table.published.title}\n\n`fivestar reproduce {table.published.name}`")
         parts.append(as_markdown(table).rstrip())
-    parts.append(_comparison_section(tables, ledger, path.parent))
+    parts.append(_comparison_section(tables, ledger, searches, path.parent))
     parts.append(_settings_section(tables))
     parts.append(_evaluations_section(tables, ledger))
     return "\n\n".join(parts) + "\n"
 
 
 def _comparison_section(
-    tables: Sequence[FilledTable], ledger: Sequence[Entry], folder: Path
+    tables: Sequence[FilledTable],
+    ledger: Sequence[Entry],
+    searches: Sequence[Search],
+    folder: Path,
 ) -> str:
     graphs = [graph for table in tables for graph in table.published.graphs]
     others = sorted({model for table in tables for model in table.published.labels} - {"fivestar"})
     rows = [
         comparison.as_row()
         for other in others
-        for comparison in compare_models(ledger, folder, "fivestar", other, graphs)
+        for comparison in compare_models(ledger, folder, "fivestar", other, graphs, searches)
         if comparison.difference is not None
     ]
     text = """\
 ## Is 5★E better?
 
 Test MRR against each other model at the same dimension, both with their best settings on
-validation (among those whose ranks were saved). The confidence interval and the p-value are from a
-paired bootstrap, which resamples test triples (the same for both models) and the runs of each
-model. It does not account for the amount of tuning: more settings were tried for 5★E
-([recipes.md](recipes.md)). For any two models: `fivestar reproduce compare fivestar complex`."""
+validation (among those whose ranks were saved). Where both were searched within the same time
+(`--budget`), the settings found in it are compared, which need not be those of the tables above;
+where the search is not equal, more settings were tried for 5★E ([recipes.md](recipes.md)). The
+confidence interval and the p-value are from a paired bootstrap, which resamples test triples (the
+same for both models) and the runs of each model. For any two models:
+`fivestar reproduce compare fivestar complex`."""
     if not rows:
         return f"{text}\n\nNo two models have runs whose ranks were saved."
     return f"{text}\n\n{markdown_table([list(COMPARISON_COLUMNS), *rows])}"

@@ -10,13 +10,14 @@ import json
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from fivestar.errors import SettingsError
 from fivestar.experiments.ledger import METRICS, Entry
+from fivestar.experiments.searches import Search
 from fivestar.files import write_atomic
 from fivestar.spelling import closest_names
 
@@ -62,6 +63,8 @@ class Cell:
     entries: tuple[Entry, ...]
     # The number of settings that were evaluated on test, so that readers can judge the selection.
     num_settings: int
+    # The search that found the settings, if it is recorded.
+    search: Search | None = None
 
     @property
     def test(self) -> dict[str, float]:
@@ -168,7 +171,10 @@ def table_cell(ledger: Sequence[Entry], data: str, model: str, dim: int) -> Cell
 
 
 def fill_table(
-    table: PublishedTable, ledger: Sequence[Entry], dims: Sequence[int] | None = None
+    table: PublishedTable,
+    ledger: Sequence[Entry],
+    dims: Sequence[int] | None = None,
+    searches: Sequence[Search] = (),
 ) -> FilledTable:
     """Return the table with our rows: those of the paper, and those that have a run.
 
@@ -178,15 +184,27 @@ def fill_table(
         table: The table of the paper.
         ledger: The lines of the ledger.
         dims: Further dimensions to show, even without a run.
+        searches: The recorded searches, for how the settings of a cell were found.
     """
     rows = []
     for model, label in table.labels.items():
         shown = set(table.dims if model == "fivestar" else (min(table.dims),)) | set(dims or ())
         run = {e.dim for e in ledger if e.model == model and e.data in table.graphs}
         for dim in sorted(shown | run):
-            cells = {graph: table_cell(ledger, graph, model, dim) for graph in table.graphs}
+            cells = {
+                graph: _with_search(table_cell(ledger, graph, model, dim), searches)
+                for graph in table.graphs
+            }
             rows.append(OurRow(model, label, dim, cells))
     return FilledTable(table, tuple(rows))
+
+
+def _with_search(cell: Cell | None, searches: Sequence[Search]) -> Cell | None:
+    if cell is None:
+        return None
+    first = cell.entries[0]
+    found = (s for s in searches if (s.data, s.settings) == (first.data, first.settings))
+    return replace(cell, search=next(found, None))
 
 
 def write_table(table: FilledTable, folder: Path) -> list[Path]:
@@ -226,15 +244,23 @@ def _our_line(row: OurRow, graph: str) -> str:
     if cell is None:
         return f"| {row.label} | {row.dim} | ours | {NO_RUN} | | | | | |"
     selected = f"valid MRR {format_metric(cell.valid['mrr'])}, of {cell.num_settings}"
+    if cell.search is not None:
+        selected += f"; {describe_search(cell.search)}"
     metrics = " | ".join(f"**{text}**" if text else "" for text in _our_cells(cell, " ± "))
     return f"| {row.label} | {row.dim} | ours | {metrics} | {selected} | {_runs(cell)} |"
+
+
+def describe_search(search: Search) -> str:
+    """Return the number of settings that a search tried, and its time."""
+    return f"{search.settings_tried} settings in {search.seconds / 60:g} min"
 
 
 def _runs(cell: Cell) -> str:
     seeds = ", ".join(str(entry.seed) for entry in cell.entries)
     epochs = ", ".join(str(entry.best_epoch) for entry in cell.entries)
+    minutes = ", ".join(f"{entry.minutes:.1f}" for entry in cell.entries)
     word = "seed" if len(cell.entries) == 1 else "seeds"
-    return f"{word} {seeds}; epoch {epochs}"
+    return f"{word} {seeds}; epoch {epochs}; {minutes} min"
 
 
 def as_latex(table: FilledTable) -> str:
@@ -295,6 +321,7 @@ def _cell_json(cell: Cell | None) -> dict[str, Any] | None:
         "valid": cell.valid,
         "test": cell.test,
         "test_standard_deviation": cell.std,
+        "search": None if cell.search is None else cell.search.model_dump(exclude={"trials"}),
         "runs": [json.loads(entry.as_line()) for entry in cell.entries],
     }
 
