@@ -27,6 +27,7 @@ from fivestar.runs.settings import (
     make_settings,
     read_settings,
 )
+from fivestar.training.search.space import read_space
 
 
 @given(
@@ -116,11 +117,41 @@ def test_every_setting_is_a_flag():
 def test_every_model_has_a_published_recipe(name):
     assert source(name, "published.toml")
     recipe = published_training(name)
-    values = {"recipe": "published", "model": {"name": name}}
+    values = {"method": "published", "model": {"name": name}}
     training = make_settings(values).training.model_dump()
     assert {key: training[key] for key in recipe} == recipe
-    with pytest.raises(SettingsError, match="there are default and published"):
-        make_settings({"recipe": "secret"})
+    assert make_settings({"recipe": "published", "model": {"name": name}}) == make_settings(values)
+    with pytest.raises(SettingsError, match="there are default, published, paper"):
+        make_settings({"method": "secret"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "form"),
+    [({}, ("mobius", "hermitian")), ({"denominator": "phase"}, ("phase", "bilinear"))],
+)
+def test_the_method_of_the_paper(changes, form):
+    settings = make_settings({"method": "paper", "model": changes})
+    model, training = settings.model, settings.training
+    assert (model.options["denominator"], model.options["pairing"]) == form
+    assert (model.options["init"], model.options["off_diagonal_lr"]) == ("small", 1.0)
+    assert (training.objective, training.num_candidates) == ("softmax", 0)
+    assert (training.regularizer, training.optimizer) == ("n3", "adagrad")
+    assert (training.grouping, training.decay) == ("triples", "none")
+    grid = read_space("paper", "wn18rr").choices
+    for name in ("lr", "batch_size", "reg_weight"):
+        assert getattr(training, name) in grid[f"training.{name}"]
+    assert settings.is_concrete, "nothing is left to our defaults"
+
+
+def test_given_settings_win_over_the_method_of_the_paper():
+    values = {"model": {"pairing": "bilinear"}, "training": {"lr": 0.01}}
+    settings = make_settings({"method": "paper", **values})
+    assert (settings.model.options["pairing"], settings.training.lr) == ("bilinear", 0.01)
+
+
+def test_other_models_have_no_method_of_the_paper():
+    with pytest.raises(SettingsError, match="use 'published' for complex"):
+        make_settings({"method": "paper", "model": {"name": "complex"}})
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -134,7 +165,7 @@ def test_every_model_has_defaults_of_its_own(name):
 
 def test_given_settings_win_over_the_recipe():
     values = {"model": {"name": "rotate"}, "training": {"num_negatives": 7}}
-    rotate = make_settings({**values, "recipe": "published"})
+    rotate = make_settings({**values, "method": "published"})
     assert (rotate.training.num_negatives, rotate.training.optimizer) == (7, "adam")
     assert Settings(**rotate.model_dump()) == rotate
     assert make_settings({"training": {"lr": 0.7}}).training.lr == 0.7

@@ -195,7 +195,7 @@ def test_every_setting_of_sampling_changes_the_result(graph, change):
 
 def test_riemannian_steps_learn_and_stay_on_the_ball(graph):
     settings = small(optimizer="riemannian-sgd", lr=2.0, epochs=40, regularizer="none")
-    murp = {**settings, "recipe": "published", "model": {"name": "murp", "dim": 6}}
+    murp = {**settings, "method": "published", "model": {"name": "murp", "dim": 6}}
     run = fivestar.train(graph, murp)
     assert run.history[-1]["loss"] < run.history[0]["loss"] / 2
     for points in run.model.manifold_parameters(run.model.entities, run.model.relations):

@@ -62,7 +62,7 @@ def _show_one(model: dict[str, Any]) -> None:
     lines.append(f"Default training: {_flags(model['training'])}{source}")
     if model["published"]:
         source = model["published_source"]
-        lines.append(f"--recipe published: {_flags(model['published'])} ({source})")
+        lines.append(f"--method published: {_flags(model['published'])} ({source})")
     out.print("\n".join(filter(None, lines)), markup=False, highlight=False)
 
 

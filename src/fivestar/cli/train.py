@@ -83,10 +83,13 @@ From = Annotated[
         rich_help_panel=_ADVANCED,
     ),
 ]
-Recipe = Annotated[
-    Literal["default", "published"],
+Method = Annotated[
+    Literal["default", "published", "paper"],
     typer.Option(
-        help="Training settings that are not given: our defaults, or the published ones.",
+        "--method",
+        "--recipe",
+        help="Settings that are not given: our defaults, those that the model was published with, "
+        "or those of the 5★E paper (--denominator phase: of its released code).",
         rich_help_panel=_ADVANCED,
     ),
 ]
@@ -106,7 +109,7 @@ def _train(  # noqa: PLR0913
     settings_file: SettingsFile = None,
     resume_from: Resume = None,
     begin_from: From = None,
-    recipe: Recipe = "default",
+    method: Method = "default",
     tensorboard: TensorBoard = False,
     budget: Budget = None,
     budget_models: BudgetModels = None,
@@ -143,7 +146,7 @@ def _train(  # noqa: PLR0913
         return
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
     file = settings_file or _settings_of(begin_from)
-    values, where = _values(file, given, options, recipe)
+    values, where = _values(file, given, options, method)
     settings = make_settings(values, where)
     graph = _graph(source, begin_from, reading)
     graph = _with_validation(graph, valid, begin_from, refit=settings.training.refit)
@@ -208,7 +211,7 @@ def _resume(folder: Path, *, tensorboard: bool) -> None:
 
 
 def _values(
-    file: Path | None, given: dict[str, Any], options: dict[str, Any], recipe: str
+    file: Path | None, given: dict[str, Any], options: dict[str, Any], method: str
 ) -> tuple[dict[str, Any], str]:
     """Return the settings that are given by a file and by flags, and where they come from."""
     changes: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
@@ -217,9 +220,9 @@ def _values(
         changes[section][_key(section, flag)] = value
     changes["model"] |= options
     if file is None:
-        return {**changes, "recipe": recipe}, "command line"
-    if recipe != "default":
-        raise SettingsError(f"{file} has its own recipe; omit --recipe {recipe}")
+        return {**changes, "method": method}, "command line"
+    if method != "default":
+        raise SettingsError(f"{file} has its own settings; omit --method {method}")
     return read_values(file, changes), str(file)
 
 

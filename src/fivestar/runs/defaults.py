@@ -18,6 +18,8 @@ from fivestar.errors import SettingsError
 from fivestar.runs.renamed import current_names
 
 CURRENT = 2
+# Named settings: ours, those that a model was published with, and those of the 5★E paper.
+METHODS = ("default", "published", "paper")
 # Settings whose default depends on the graph.
 GRAPH_DEFAULTS = frozenset({"batch_size", "epochs", "num_candidates", "reg_weight"})
 # Pair redundancy is at most .38 or at least .61 on the graphs that the weights were chosen on.
@@ -142,7 +144,7 @@ def with_defaults_of(version: Any, sections: Mapping[str, Mapping[str, Any]]) ->
     model = dict(sections.get("model", {}))
     if model.get("name", "fivestar") == "fivestar" and model.get("denominator") != "phase":
         model.setdefault("init", "identity")
-    return with_recipe("published", {**sections, "model": model})
+    return with_method("published", {**sections, "model": model})
 
 
 def as_saved(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -164,14 +166,42 @@ def as_saved(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return spelled
 
 
-def with_recipe(recipe: Any, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Fill in the training settings that a model was published with, if that recipe is named."""
-    if recipe not in ("default", "published"):
-        raise SettingsError(f"recipe = {recipe!r}: there are default and published")
-    if recipe == "default":
+def with_method(method: Any, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Fill in the settings of a named method.
+
+    Args:
+        method: `default` for ours, which are filled in later; `published` for the training settings
+            that the model was published with; `paper` for those of the 5★E paper, which only 5★E
+            has: its loss, regularizer and initialization, for the equation or for the released
+            code (`denominator = "phase"`).
+        sections: The settings that are given; they win.
+
+    Raises:
+        SettingsError: There is no such method, or not for this model.
+    """
+    model = sections.get("model", {})
+    name = model.get("name", "fivestar")
+    if method not in METHODS:
+        raise SettingsError(f"method = {method!r}: there are {', '.join(METHODS)}")
+    if method == "default":
         return dict(sections)
+    if method == "paper":
+        if name != "fivestar":
+            raise SettingsError(
+                f"method = 'paper' is the method of the 5★E paper: use 'published' for {name}"
+            )
+        form = "phase" if model.get("denominator") == "phase" else "mobius"
+        return {
+            **sections,
+            "model": {"name": name, **_by_model("paper.toml", form), **model},
+            "training": {
+                **baseline()["training"],
+                **_by_model("paper.toml", "training"),
+                **sections.get("training", {}),
+            },
+        }
     training = sections.get("training", {})
-    published = published_training(sections.get("model", {}).get("name", "fivestar"))
+    published = published_training(name)
     if training.get("objective", published.get("objective")) != published.get("objective"):
         published = {}
     return {**sections, "training": {**baseline()["training"], **published, **training}}

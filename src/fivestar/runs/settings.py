@@ -19,7 +19,7 @@ from fivestar.runs.defaults import (
     default_training,
     defaults_for,
     with_defaults_of,
-    with_recipe,
+    with_method,
 )
 from fivestar.runs.renamed import NAMES, current_names, note_renamed
 from fivestar.runs.units import parse_bytes
@@ -301,8 +301,8 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
 
     Args:
         values: The sections `model` and `training`. With `defaults = 1` beside them, omitted values
-            are those of that version; with `recipe = "published"`, the training settings are those
-            that the model was published with.
+            are those of that version; with `method = "published"`, the training settings are those
+            that the model was published with; with `method = "paper"`, those of the 5★E paper.
         where: Named in error messages.
 
     Returns:
@@ -315,7 +315,8 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
     100
     """
     given = dict(values)
-    version, recipe = given.pop("defaults", CURRENT), given.pop("recipe", "default")
+    version = given.pop("defaults", CURRENT)
+    method = given.pop("method", given.pop("recipe", "default"))
     _check_keys(given, Settings.model_fields, where)
     sections: dict[str, Any] = {}
     for name, section in given.items():
@@ -323,7 +324,7 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
             raise SettingsError(f"{where}: [{name}] must be a section of settings")
         sections[name] = _current_section(name, section, f"{where}, [{name}]")
     try:
-        filled = with_recipe(recipe, with_defaults_of(version, sections))
+        filled = with_method(method, with_defaults_of(version, sections))
         return Settings(**filled)
     except ValidationError as error:
         problems = [
