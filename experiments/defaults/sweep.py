@@ -33,6 +33,7 @@ def planned(plan: dict[str, Any], graphs: list[str]) -> list[Trial]:
         {
             "plan": plan["plan"],
             "defaults": plan.get("defaults", 1),
+            "method": plan.get("method", "default"),
             "setting": f"{model}/{name}" if model else name,
             "data": graph,
             "model": {
@@ -64,7 +65,11 @@ def run_trial(trial: Trial) -> Trial:
     torch.set_num_threads(1)
     graph = fivestar.read_graph(trial["data"])
     training = {**trial["training"], "threads": 1}
-    values = {"defaults": trial["defaults"], "model": trial["model"], "training": training}
+    values = {"model": trial["model"], "training": training}
+    if trial["method"] == "default":
+        values["defaults"] = trial["defaults"]
+    else:
+        values["method"] = trial["method"]
     settings = fivestar.make_settings(values).for_graph(graph)
     line = {key: trial[key] for key in ("plan", "setting", "data")} | provenance()
     line["settings_values"] = learned_settings(settings)
