@@ -18,6 +18,8 @@ from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.step import Step, slices
 
+# Rows are updated one by one if a batch samples fewer ids than this share of the entities.
+_FEW = 0.5
 # How often a negative that is a known answer is replaced by another sample.
 _RETRIES = 10
 
@@ -154,22 +156,28 @@ class NegativeStep(Step):
         # Batch normalization needs all queries of the batch at once.
         size = num_triples if self.model.uses_batch_norm else self.max_triples
         total = self.model.entities.new_zeros(())
+        sampled: list[Tensor] = []
         for triples in slices(num_triples, size):
-            total += self._add(batch, triples)
+            total += self._add(batch, triples, sampled)
+        ids = len(batch.entities) + sum(map(len, sampled))
+        if ids < _FEW * len(self.model.entities):
+            self.touched = torch.unique(torch.cat([batch.entities, *sampled]))
         return total
 
-    def _add(self, batch: Batch, triples: slice) -> Tensor:
-        """Return the loss of some triples of a batch; add its gradients."""
+    def _add(self, batch: Batch, triples: slice, sampled: list[Tensor]) -> Tensor:
+        """Return the loss of some triples of a batch; add its gradients, and the ids of answers."""
         model, rows, num_triples = self.model, batch.rows[triples], len(batch.answers)
         gathered = GatheredRows(model)
         entities, relations = batch.entities[rows, None], batch.relations[rows, None]  # (T, 1)
         if batch.exhaustive:  # (?, r, t): every candidate head is transformed
             heads, tails = self._candidates(batch, triples), entities
+            sampled.append(heads.flatten())
             relations = relations.expand_as(heads)
             head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 + k, D)
         else:
             head, relation, query = self._transform(gathered, entities, relations)  # (T, 1, D)
             tails = self._candidates(batch, triples)
+            sampled.append(tails.flatten())
         weights = self._weights(batch.side_relations[rows], num_triples)
         query_grad, total = torch.empty_like(query), model.entities.new_zeros(())
         for part in slices(len(tails), self.max_triples):

@@ -30,20 +30,23 @@ class Optimizer:
 
         Args:
             epochs_done: epochs before this step, with a fraction; sets the learning rate.
-            touched: the entities whose gradients are not 0, if known. Adagrad leaves all other rows
-                unchanged, so only these are updated: the same result without a pass over all.
+            touched: the entities whose gradients are not 0, if known. All optimizers but Adam leave
+                all other rows unchanged, so only these are updated: the same result without a pass
+                over all.
         """
         for group in self.torch_optimizer.param_groups:
             group["lr"] = learning_rate(self.training, epochs_done)
         if self.training.clip:
             torch.nn.utils.clip_grad_norm_(self.tables, self.training.clip)
+        if self.training.optimizer == "adam":
+            touched = None
         with self._slower_off_diagonal():
-            if touched is not None and self.training.optimizer == "adagrad":
-                self._adagrad(touched)
-            else:
+            if touched is None:
                 self.torch_optimizer.step()
+            else:
+                self._step_touched(touched)
         if self.training.optimizer != "riemannian-sgd":
-            project_to_ball(self.model)
+            project_to_ball(self.model, touched)
 
     @contextmanager
     def _slower_off_diagonal(self) -> Iterator[None]:
@@ -57,18 +60,24 @@ class Optimizer:
         columns.lerp_(before, 1 - self.model.off_diagonal_lr)
 
     @torch.no_grad()
-    def _adagrad(self, touched: Tensor) -> None:
+    def _step_touched(self, touched: Tensor) -> None:
+        """Update some rows of the entity table, and all other tables."""
+        if isinstance(self.torch_optimizer, RiemannianSGD):
+            self.torch_optimizer.step_touched(touched)
+            return
         table = self.model.entities
         table_grad, table.grad = grad_of(table), None
         self.torch_optimizer.step()  # all other tables
         table.grad = table_grad
-        state, group = self.torch_optimizer.state[table], self.torch_optimizer.param_groups[0]
-        grad = table_grad.index_select(0, touched)
-        state["sum"].index_add_(0, touched, grad.square())
-        std = state["sum"].index_select(0, touched).sqrt_()
-        step = grad.div_(std.add_(group["eps"]))
+        group = self.torch_optimizer.param_groups[0]
+        step = table_grad.index_select(0, touched)
+        if self.training.optimizer == "adagrad":
+            state = self.torch_optimizer.state[table]
+            state["sum"].index_add_(0, touched, step.square())
+            std = state["sum"].index_select(0, touched).sqrt_()
+            step = step.div_(std.add_(group["eps"]))
+            state["step"] += 1
         table.index_add_(0, touched, step, alpha=-group["lr"])
-        state["step"] += 1
 
 
 def learning_rate(training: TrainingSettings, epochs_done: float) -> float:
@@ -114,11 +123,22 @@ class RiemannianSGD(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
         """Update all tables."""
-        lr = self.param_groups[0]["lr"]
-        model = self.model
-        tables = (model.entities, model.relations)
-        grads = [grad_of(table) for table in tables]
-        points = model.manifold_parameters(model.entities, model.relations)
+        self._update(self.model.entities, grad_of(self.model.entities))
+
+    @torch.no_grad()
+    def step_touched(self, touched: Tensor) -> None:
+        """Update some rows of the entity table, and all other tables."""
+        table = self.model.entities
+        rows, grad = (x.index_select(0, touched) for x in (table, grad_of(table)))
+        self._update(rows, grad)
+        table.index_copy_(0, touched, rows)
+
+    def _update(self, entities: Tensor, entity_grad: Tensor) -> None:
+        """Update rows of entities, and all relations, in place."""
+        lr, model = self.param_groups[0]["lr"], self.model
+        tables = (entities, model.relations)
+        grads = [entity_grad, grad_of(model.relations)]
+        points = model.manifold_parameters(*tables)
         point_grads = model.manifold_parameters(*grads)
         updated = [_geodesic_step(x, grad, lr) for x, grad in zip(points, point_grads, strict=True)]
         for table, grad in zip(tables, grads, strict=True):
@@ -133,10 +153,20 @@ def _geodesic_step(point: Tensor, grad: Tensor, lr: float) -> Tensor:
 
 
 @torch.no_grad()
-def project_to_ball(model: Model) -> None:
-    """Project points that an Euclidean update has moved out of their ball back inside."""
-    for point in model.manifold_parameters(model.entities, model.relations):
+def project_to_ball(model: Model, touched: Tensor | None = None) -> None:
+    """Project points that an Euclidean update has moved out of their ball back inside.
+
+    Args:
+        model: The model.
+        touched: The entities that were moved, if they are few.
+    """
+    if not model.manifold_parameters(model.entities, model.relations):
+        return
+    entities = model.entities if touched is None else model.entities.index_select(0, touched)
+    for point in model.manifold_parameters(entities, model.relations):
         point.copy_(project(point))
+    if touched is not None:
+        model.entities.index_copy_(0, touched, entities)
 
 
 class WeightAverage:
