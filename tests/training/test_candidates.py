@@ -180,7 +180,7 @@ def test_updating_only_touched_rows_gives_the_same_result(model, optimizer, nega
         assert not steps[0].model.entities.grad[rest].any()
         optimizers[0].step(number, touched)
         optimizers[1].step(number)
-    # A softmax does not depend on b_h of MuRP, and Adagrad scales up the rounding error that is left.
+    # A softmax does not depend on b_h of MuRP, and Adagrad scales up its rounding error.
     limit = 1e-6 if (model, optimizer) == ("murp", "adagrad") else 1e-12
     for mine, theirs in zip(by_rows.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=limit)
