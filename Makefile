@@ -33,6 +33,7 @@ results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/python experiments/tuning/table.py
 	$(BIN)/python experiments/defaults/table.py
 	$(BIN)/python experiments/geometry/table.py
+	$(BIN)/python experiments/paper_method/table.py
 
 web: node web/node_modules/.installed  ## build the page (needs Node.js 18+)
 	npm run --prefix web --silent check

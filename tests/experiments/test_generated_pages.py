@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
         ("defaults", "defaults"),
         ("geometry", "geometry"),
         ("models", "models"),
+        ("paper_method", "paper-method"),
         ("tuning", "recipes"),
     ],
 )

@@ -89,7 +89,7 @@ def _degrees(profile: GraphProfile) -> Table:
 
 def _relations(profile: GraphProfile) -> Table:
     kinds = ", ".join(f"{count:,} {mark}" for mark, count in profile.categories.items())
-    table = _table("relation", "triples", "tails per head", "heads per tail", "category")
+    table = _table("relation", "triples", "tails per head", "heads per tail", "category", "forms")
     table.title = f"Relations: {kinds}"
     for relation in profile.relations[:_RELATIONS_SHOWN]:
         table.add_row(
@@ -98,11 +98,17 @@ def _relations(profile: GraphProfile) -> Table:
             f"{relation.tails_per_head:.2f}",
             f"{relation.heads_per_tail:.2f}",
             relation.category,
+            _form(profile, relation.name),
         )
     hidden = len(profile.relations) - _RELATIONS_SHOWN
     if hidden > 0:
         table.caption = f"and {hidden:,} more (--json shows all)"
     return table
+
+
+def _form(profile: GraphProfile, name: str) -> str:
+    form = profile.forms[profile.graph.relations.id_of(name)].form
+    return "" if form == "neither" else form
 
 
 def _show_patterns(profile: GraphProfile) -> None:

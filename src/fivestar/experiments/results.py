@@ -183,7 +183,7 @@ def _comparable_cell(ledger: Sequence[Entry], data: str, model: str, dim: int) -
 def _difference(cells: tuple[Cell, Cell], folder: Path) -> Difference | None:
     if any(entry.ranks is None for cell in cells for entry in cell.entries):
         return None
-    (first, triples), (second, other_triples) = (_reciprocal_ranks(cell, folder) for cell in cells)
+    (first, triples), (second, other_triples) = (reciprocal_ranks(cell, folder) for cell in cells)
     if triples != other_triples:
         raise DamagedLedger(
             f"{folder}: {cells[0].entries[0].model} and {cells[1].entries[0].model} were ranked on "
@@ -192,7 +192,7 @@ def _difference(cells: tuple[Cell, Cell], folder: Path) -> Difference | None:
     return mrr_difference(first, second)
 
 
-def _reciprocal_ranks(cell: Cell, folder: Path) -> tuple[Reciprocals, set[str]]:
+def reciprocal_ranks(cell: Cell, folder: Path) -> tuple[Reciprocals, set[str]]:
     """Return the mean reciprocal ranks (runs, triples), and the hashes of the triples."""
     saved = [load_ranks(str(entry.ranks), folder) for entry in cell.entries]
     hashes = {ranks.triples_hash for ranks in saved}

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from fivestar.graph.arrow import to_arrow
 from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.relation_forms import RelationForm, relation_forms
 from fivestar.graph.relation_patterns import RelationPatterns, RelationRule, find_patterns
 from fivestar.graph.report import SplitReport
 from fivestar.graph.triples import Triples
@@ -59,6 +60,8 @@ class GraphProfile:
     relations: tuple[RelationProfile, ...]
     components: tuple[int, ...]
     patterns: RelationPatterns
+    # By relation: whether it forms paths or loops.
+    forms: tuple[RelationForm, ...] = ()
     held_out: dict[str, HeldOut] = field(default_factory=dict)
 
     @property
@@ -102,6 +105,10 @@ class GraphProfile:
             },
             "held_out": {name: asdict(part) for name, part in self.held_out.items()},
             "patterns": self._patterns_as_json(),
+            "relation_forms": {
+                graph.relations.name_of(number): asdict(form)
+                for number, form in enumerate(self.forms)
+            },
             "types": len(graph.types.vocabulary) if graph.types else 0,
         }
 
@@ -148,6 +155,7 @@ def profile_graph(graph: KnowledgeGraph) -> GraphProfile:
         relations=relation_profiles(graph),
         components=_components(train, len(graph.entities)),
         patterns=find_patterns(train, len(graph.entities), len(graph.relations)),
+        forms=tuple(relation_forms(train, len(graph.entities), len(graph.relations))),
         held_out={
             name: _held_out(graph, graph.split(name))
             for name in ("valid", "test")
