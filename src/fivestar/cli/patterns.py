@@ -15,7 +15,11 @@ import fivestar
 from fivestar.cli.terminal import out
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fivestar.analysis.inference import Inference
     from fivestar.analysis.patterns import LearnedPatterns
+    from fivestar.runs.run import Run
 
 EXAMPLE = "Example: fivestar patterns my_run"
 
@@ -24,19 +28,68 @@ def patterns(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
     top: Annotated[int, typer.Option(help="Number of patterns to show.", min=1)] = 30,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append the counts to this file of JSON lines.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Find symmetric, inverse, composed and reflexive relations in the model's matrices.
 
-    Compared with the patterns in the graph.
+    Compared with the patterns in the graph; and how often positive premises give a positive
+    conclusion.
     """
-    from fivestar.analysis.patterns import learned_patterns  # noqa: PLC0415  (slow to import)
+    from fivestar.analysis.inference import inference  # noqa: PLC0415  (slow to import)
+    from fivestar.analysis.patterns import learned_patterns  # noqa: PLC0415
 
-    found = learned_patterns(fivestar.load(run))
+    model = fivestar.load(run)
+    found = learned_patterns(model)
+    # A negative distance is never positive.
+    is_inner = model.settings.model.options["score"] == "inner"
+    inferred = inference(model) if is_inner else []
+    if record is not None:
+        _record(model, found, inferred, record)
     if as_json:
-        typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
+        listed = {**found.as_json(), "inference": [one.as_json() for one in inferred]}
+        typer.echo(json.dumps(listed, indent=1, ensure_ascii=False))
         return
     _show(found, top)
+    if inferred:
+        _show_inference(inferred)
+
+
+def _record(run: Run, found: LearnedPatterns, inferred: Sequence[Inference], record: Path) -> None:
+    from fivestar.experiments.records import append_record  # noqa: PLC0415  (slow to import)
+    from fivestar.runs.identity import learned_settings  # noqa: PLC0415
+
+    counts = found.as_json()
+    del counts["findings"]
+    metrics = run.metrics
+    line = {
+        "data": run.graph.name,
+        "seed": run.settings.training.seed,
+        "settings_values": learned_settings(run.settings),
+        "epochs": metrics.get("epochs"),
+        "minutes": round(metrics.get("seconds", 0.0) / 60, 2),
+        "valid_mrr": metrics.get("valid", {}).get("mrr"),
+        **counts,
+        "inference": [one.as_json() for one in inferred],
+    }
+    append_record(record, line)
+
+
+def _show_inference(inferred: Sequence[Inference]) -> None:
+    out.print("Positive premises → positive conclusion:", markup=False)
+    table = Table(
+        "pattern", "map", "premises", "positive", "conclusion positive", "permuted", box=SIMPLE
+    )
+    for one in inferred:
+        shares = (f"{share:.1%}" for share in (one.premises, one.conclusions, one.baseline))
+        table.add_row(one.pattern, one.map, f"{one.num_premises:,}", *shares)
+    out.print(table)
 
 
 def _show(found: LearnedPatterns, top: int) -> None:
