@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -144,6 +145,30 @@ def test_a_budget_searches_each_cell_once_and_further_seeds_use_what_it_found(tm
     again = Watcher()
     assert reproduced(budget_jobs(), tmp_path, again).done == done
     assert again.begun == []
+
+
+def test_other_graphs_and_dimensions_use_the_search_on_one_graph(tmp_path):
+    graphs, training = ["one", "two"], {"threads": 1}
+    jobs = make_jobs(graphs, ["complex"], [4, 6], [0], training, seconds=3.0, search_on="two")
+    assert [job.has_own_search for job in jobs] == [True, False, False, False]
+
+    def read(name):
+        return dataclasses.replace(people_graph(), name=name)
+
+    place = (tmp_path / "ledger.jsonl", tmp_path / "runs", "a test", read, Watcher())
+    waiting = reproduce(jobs[1:], *place)
+    assert (waiting.done, len(waiting.remaining)) == ([], 3), "they wait for the search"
+    done = reproduce(jobs, *place).done
+    assert [(e.data, e.dim) for e in done] == [("two", 4), ("one", 4), ("one", 6), ("two", 6)]
+    (search,) = read_searches(tmp_path / "ledger.jsonl")
+    assert search.cell == ("two", "complex", 4)
+
+    def found(entry):
+        values = dict(entry.settings_values["training"])
+        values.pop("max_minutes", None)
+        return values
+
+    assert all(found(entry) == found(done[0]) for entry in done)
 
 
 def test_a_search_that_was_not_recorded_is_not_repeated(tmp_path):

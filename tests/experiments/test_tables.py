@@ -169,6 +169,19 @@ def test_a_cell_says_how_its_settings_were_searched():
     assert "35 min" not in as_markdown(fill_table(table, [line], searches=[other]))
 
 
+def test_a_run_that_ended_while_it_was_improving_is_marked():
+    def shown(**more):
+        line = entry()
+        values = {**line.settings_values, "training": {"max_minutes": 1.5}}
+        changed = line.model_copy(update={"settings_values": values, "best_epoch": 30, **more})
+        return as_markdown(fill_table(published_table("table-fb15k237-wn18rr"), [changed]))
+
+    assert "not converged" in shown()
+    assert "not converged" not in shown(best_epoch=29)
+    assert "not converged" not in shown(minutes=1.4)
+    assert "not converged" not in shown(settings_values=entry().settings_values)
+
+
 def test_equally_searched_settings_are_compared_before_better_ones(tmp_path):
     triples = Triples(*np.zeros((3, 10), int))
     ranks = np.arange(1, 21)

@@ -47,6 +47,7 @@ GraphReader = Callable[[str], KnowledgeGraph]
 RECIPES = Path(__file__).with_name("recipes")
 _PROTOCOL = RECIPES / "protocol.toml"
 _FAMILIES = ("nell-995",)
+_SEARCH_SEED = 0
 
 
 def recipe_file(graph: str, model: str) -> Path | None:
@@ -107,11 +108,13 @@ class Job:
         graph: Name of the graph.
         settings: Its settings; with a budget only model, dimension, seed and threads count.
         seconds: Time to search for all other settings and to train with the best; 0: no search.
+        searched_on: The graph and the dimension of the search; None: its own.
     """
 
     graph: str
     settings: Settings
     seconds: float = 0.0
+    searched_on: tuple[str, int] | None = None
 
     @property
     def title(self) -> str:
@@ -124,6 +127,18 @@ class Job:
     def cell(self) -> tuple[str, str, int]:
         """Graph, model and dimension."""
         return self.graph, self.settings.model.name, self.settings.model.dim
+
+    @property
+    def search_cell(self) -> tuple[str, str, int]:
+        """Graph, model and dimension of the search for its settings."""
+        graph, dim = self.searched_on or (self.graph, self.settings.model.dim)
+        return graph, self.settings.model.name, dim
+
+    @property
+    def has_own_search(self) -> bool:
+        """Return whether the run itself is the end of the search."""
+        own = self.search_cell == self.cell and self.settings.training.seed == _SEARCH_SEED
+        return self.seconds > 0 and own
 
     def folder(self, runs: Path) -> Path:
         """Return the folder of the run within the folder of all runs."""
@@ -166,6 +181,7 @@ def make_jobs(
     training: Mapping[str, Any] | None = None,
     files: Mapping[str, Path] | None = None,
     seconds: float = 0.0,
+    search_on: str | None = None,
 ) -> list[Job]:
     """Return all runs of a table, in an order that fills every cell before a second seed.
 
@@ -176,18 +192,22 @@ def make_jobs(
         seeds: Random seeds.
         training: Training settings that win over all recipes.
         files: Settings files of some models, instead of their recipes.
-        seconds: Time per model, graph and dimension to search for settings; 0: use the recipes.
+        seconds: Time per model and graph to search for settings, at the smallest dimension; 0: use
+            the recipes.
+        search_on: The graph to search on, for all graphs; None: each on its own.
     """
     jobs = []
     for seed, dim, model, graph in product(seeds, dims, models, graphs):
         changes = {"model": {"dim": dim}, "training": {**(training or {}), "seed": seed}}
         if seconds:
             named = {**changes, "model": {"name": model, "dim": dim}}
-            jobs.append(Job(graph, make_settings(named), seconds))
+            place = search_on or graph, min(dims)
+            jobs.append(Job(graph, make_settings(named), seconds, place))
         else:
             settings = recipe(graph, model, changes, (files or {}).get(model))
             jobs.append(Job(graph, settings))
-    return jobs
+    # What the others use comes first.
+    return sorted(jobs, key=lambda job: not job.has_own_search) if seconds else jobs
 
 
 def reproduce(
@@ -213,7 +233,11 @@ def reproduce(
     deadline = time.monotonic() + 60 * minutes if minutes else None
     outcome = Outcome()
     for number, open_job in enumerate(jobs, start=1):
-        job = _concrete(_with_found_settings(open_job, ledger), read)
+        found = _with_found_settings(open_job, ledger)
+        if found is None:
+            outcome.remaining.append(open_job)
+            continue
+        job = _concrete(found, read)
         entry = _recorded(job, ledger)
         if entry is not None:
             outcome.done.append(entry)
@@ -276,7 +300,7 @@ def train_all(
 
 
 def _search_of(job: Job, ledger: Path) -> Search | None:
-    return find_search(read_searches(ledger), job.cell, job.seconds)
+    return find_search(read_searches(ledger), job.search_cell, job.seconds)
 
 
 def _recorded(job: Job, ledger: Path) -> Entry | None:
@@ -293,19 +317,21 @@ def _entry_of(search: Search, ledger: Path) -> Entry | None:
     return next((entry for entry in read_ledger(ledger) if entry.key == key), None)
 
 
-def _with_found_settings(job: Job, ledger: Path) -> Job:
-    """Return the job with the settings that the search found, if that was for another seed."""
-    search = _search_of(job, ledger) if job.seconds else None
-    seed = job.settings.training.seed
-    if search is None or search.seed == seed:
+def _with_found_settings(job: Job, ledger: Path) -> Job | None:
+    """Return the job with the settings that a search of another run found; None: not yet."""
+    if not job.seconds or job.has_own_search:
         return job
-    entry = _entry_of(search, ledger)
+    search = _search_of(job, ledger)
+    entry = None if search is None else _entry_of(search, ledger)
     if entry is None:
-        return job
-    found = settings_of(entry)
-    changes = {"seed": seed, "threads": job.settings.training.threads}
+        return None
+    found, own = settings_of(entry), job.settings
+    changes = {"seed": own.training.seed, "threads": own.training.threads}
+    if job.search_cell != job.cell:  # the time limit was for a run of another size
+        changes["max_minutes"] = 0
     training = found.training.model_copy(update=changes)
-    return Job(job.graph, found.model_copy(update={"training": training}))
+    model = found.model.model_copy(update={"dim": own.model.dim})
+    return Job(job.graph, found.model_copy(update={"model": model, "training": training}))
 
 
 def _search(job: Job, runs: Path, read: GraphReader, watcher: BudgetWatcher) -> Run:

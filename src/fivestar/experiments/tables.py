@@ -260,7 +260,16 @@ def _runs(cell: Cell) -> str:
     epochs = ", ".join(str(entry.best_epoch) for entry in cell.entries)
     minutes = ", ".join(f"{entry.minutes:.1f}" for entry in cell.entries)
     word = "seed" if len(cell.entries) == 1 else "seeds"
-    return f"{word} {seeds}; epoch {epochs}; {minutes} min"
+    text = f"{word} {seeds}; epoch {epochs}; {minutes} min"
+    if any(is_cut_short(entry) for entry in cell.entries):
+        text += "; **not converged** within its time limit"
+    return text
+
+
+def is_cut_short(entry: Entry) -> bool:
+    """Return whether a run reached its time limit while its validation MRR was still rising."""
+    limit = entry.settings_values["training"].get("max_minutes", 0)
+    return bool(limit) and entry.minutes >= limit and entry.best_epoch == entry.epochs
 
 
 def as_latex(table: FilledTable) -> str:
@@ -321,6 +330,7 @@ def _cell_json(cell: Cell | None) -> dict[str, Any] | None:
         "valid": cell.valid,
         "test": cell.test,
         "test_standard_deviation": cell.std,
+        "not_converged": any(is_cut_short(entry) for entry in cell.entries),
         "search": None if cell.search is None else cell.search.model_dump(exclude={"trials"}),
         "runs": [json.loads(entry.as_line()) for entry in cell.entries],
     }
