@@ -38,7 +38,7 @@ def random_run(**model):
 @pytest.mark.parametrize("pairing", ["hermitian", "bilinear"])
 def test_exact_conclusions_against_the_maps(pairing):
     run = random_run(pairing=pairing)
-    found = {(one.pattern, one.map): one for one in inference(run)}
+    found = {(one.pattern, one.map): one for one in inference(run) if one.source == "facts"}
     maps, points = relation_maps(run.model), entity_points(run.model, torch.arange(41))
     bar = torch.conj if pairing == "hermitian" else (lambda z: z)
 
@@ -70,7 +70,7 @@ def test_exact_conclusions_against_the_maps(pairing):
 def test_learned_conclusions_were_not_trained():
     run = random_run()
     graph = run.graph
-    found = {(one.pattern, one.map): one for one in inference(run)}
+    found = {(one.pattern, one.map): one for one in inference(run) if one.source == "facts"}
     train = {tuple(row) for row in graph.train.array.tolist()}
     friend = graph.relations.id_of("friend")
     new = [(h, t) for h, r, t in train if r == friend and (t, r, h) not in train]
@@ -94,9 +94,22 @@ def test_the_inverse_of_a_rotation_scores_the_same():
             part.copy_(torch.as_tensor(value))
         for part in (b.real, b.imag, c.real, c.imag, d.imag):
             part.zero_()
-    found = {(one.pattern, one.map): one for one in inference(run)}
+    found = {(one.pattern, one.map): one for one in inference(run) if one.source == "facts"}
     assert found["inverse", "exact"].conclusions == 1
     assert found["inverse", "exact"].baseline < 1
+    (one,) = (x for x in inference(run) if (x.pattern, x.source) == ("inverse", "random"))
+    assert one.conclusions == 1
+    assert 0.2 < one.premises < 0.8
+
+
+def test_random_premises_have_the_relations_of_facts():
+    """Scores of random maps are positive or negative alike, whatever the premises."""
+    found = [one for one in inference(random_run()) if one.source == "random"]
+    assert [one.pattern for one in found] == ["inverse", "composed"]
+    for one in found:
+        assert one.map == "exact"
+        assert 0.05 < one.premises < 0.95
+        assert 0.05 < one.conclusions < 0.95
 
 
 @given(st.lists(st.integers(0, 4)), st.integers(0, 100))

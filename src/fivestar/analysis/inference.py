@@ -4,7 +4,8 @@ The paper calls a pattern inferred if a triple that follows scores above 0 whene
 (t, r⁻¹, h) from (h, r, t), and (x, r₂ ∘ r₁, z) from (x, r₁, y) and (y, r₂, z). Two measurements:
 
 exact: The conclusion has the map that the pattern requires, the inverse or the product of the maps
-of the premises. Premises are facts of train, or paths of two facts.
+of the premises. Premises are facts of train, or paths of two facts; and the same with random
+entities, among which many score above 0 as well.
 
 learned: The patterns are those of the graph, and the conclusion has the relation's own map.
 Conclusions that were trained are omitted.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ _BATCH_SIZE = 1000
 
 Ids = npt.NDArray[np.int64]
 Map = Literal["exact", "learned"]
+Source = Literal["facts", "random"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Inference:
     Attributes:
         pattern: "symmetric", "inverse" or "composed".
         map: of the conclusion: "exact" as the pattern requires, or "learned" by the relation.
+        source: whether premises are "facts" of train, or of their relations with "random" entities.
         num_rules: the number of relations or pairs of relations in the premises.
         num_premises: the number of sampled premises.
         premises: the share of premises whose scores are all positive.
@@ -55,6 +58,7 @@ class Inference:
 
     pattern: str
     map: Map
+    source: Source
     num_rules: int
     num_premises: int
     premises: float
@@ -104,17 +108,22 @@ def inference(run: Run, seed: int = 0) -> list[Inference]:
     train = np.asarray(graph.train.array, dtype=np.int64)
     measured = []
 
-    def measure(pattern: str, map_: Map, premises: _Premises) -> None:
+    def measure(pattern: str, map_: Map, source: Source, premises: _Premises) -> None:
         if len(premises.head):
-            measured.append(_measured(model, pattern, map_, premises, generator))
+            measured.append(_measured(model, (pattern, map_, source), premises, generator))
 
     facts = train[_sample(len(train), MAX_PREMISES, generator)]
-    exact = np.full(len(facts), -1)
-    measure("inverse", "exact", _Premises([facts], facts[:, 2], facts[:, 0], exact))
-    if model.pairing == "hermitian":
-        first, second = _paths(train, train, MAX_PREMISES, generator)
-        exact = np.full(len(first), -1)
-        measure("composed", "exact", _Premises([first, second], first[:, 0], second[:, 2], exact))
+    first, second = _paths(train, train, MAX_PREMISES, generator)
+    for source in get_args(Source):
+        if source == "random":
+            facts, first, second = facts.copy(), first.copy(), second.copy()
+            for triples in (facts, first, second):
+                triples[:, [0, 2]] = generator.integers(len(graph.entities), size=(len(triples), 2))
+            second[:, 0] = first[:, 2]
+        measure("inverse", "exact", source, _concluded([facts], facts[:, 2], facts[:, 0]))
+        if model.pairing == "hermitian":
+            concluded = _concluded([first, second], first[:, 0], second[:, 2])
+            measure("composed", "exact", source, concluded)
     truth = find_patterns(graph.facts, len(graph.entities), len(graph.relations))
     known = {tuple(row) for row in train.tolist()}
     for pattern in ("symmetric", "inverse", "composed"):
@@ -122,8 +131,12 @@ def inference(run: Run, seed: int = 0) -> list[Inference]:
         if rules:
             limit = max(MAX_PREMISES // len(rules), 2)
             parts = [_of_rule(rule, train, known, limit, generator) for rule in rules]
-            measure(pattern, "learned", _joined(parts))
+            measure(pattern, "learned", "facts", _joined(parts))
     return measured
+
+
+def _concluded(triples: Sequence[Ids], head: Ids, tail: Ids, then: int = -1) -> _Premises:
+    return _Premises(triples, head, tail, np.full(len(head), then))
 
 
 def _sample(count: int, limit: int, generator: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -162,7 +175,7 @@ def _of_rule(
     new = [
         (h, rule.then, t) not in known for h, t in zip(head.tolist(), tail.tolist(), strict=True)
     ]
-    premises = _Premises(triples, head, tail, np.full(len(head), rule.then))
+    premises = _concluded(triples, head, tail, rule.then)
     rows = np.flatnonzero(np.array(new, dtype=bool) & (head != tail))
     return premises.take(rows[_sample(len(rows), limit, generator)])
 
@@ -177,8 +190,7 @@ def _joined(parts: Sequence[_Premises]) -> _Premises:
 
 def _measured(
     model: FiveStarE,
-    pattern: str,
-    map_: Map,
+    kind: tuple[str, Map, Source],
     premises: _Premises,
     generator: np.random.Generator,
 ) -> Inference:
@@ -186,16 +198,14 @@ def _measured(
     positive = np.all([score > 0 for score in scores], axis=0)
     used = premises.take(np.flatnonzero(positive))
     group = _groups(used)
-    rows_of = _own(model, used.then) if map_ == "learned" else _required(model, used.triples)
+    rows_of = _own(model, used.then) if kind[1] == "learned" else _required(model, used.triples)
     permuted = used.tail[_permutation_within(group, generator)]
     shares = [
         float((_scores(model, used.head, tail, rows_of) > 0).mean()) if len(group) else float("nan")
         for tail in (used.tail, permuted)
     ]
     num_rules = len(np.unique(_groups(premises)))
-    return Inference(
-        pattern, map_, num_rules, len(positive), float(positive.mean()), shares[0], shares[1]
-    )
+    return Inference(*kind, num_rules, len(positive), float(positive.mean()), shares[0], shares[1])
 
 
 def _groups(premises: _Premises) -> Ids:

@@ -84,11 +84,13 @@ def _record(run: Run, found: LearnedPatterns, inferred: Sequence[Inference], rec
 def _show_inference(inferred: Sequence[Inference]) -> None:
     out.print("Positive premises → positive conclusion:", markup=False)
     table = Table(
-        "pattern", "map", "premises", "positive", "conclusion positive", "permuted", box=SIMPLE
+        *("pattern", "map", "premises", "number"),
+        *("positive", "conclusion positive", "permuted"),
+        box=SIMPLE,
     )
     for one in inferred:
         shares = (f"{share:.1%}" for share in (one.premises, one.conclusions, one.baseline))
-        table.add_row(one.pattern, one.map, f"{one.num_premises:,}", *shares)
+        table.add_row(one.pattern, one.map, one.source, f"{one.num_premises:,}", *shares)
     out.print(table)
 
 
