@@ -1,4 +1,4 @@
-"""Make PNG figures small for the docs: a palette of 64 colors, and no wider than a page.
+"""Make PNG figures small for the docs: a palette of 256 colors, and no wider than a page.
 
 python scripts/compress_figures.py docs/figures
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 MAX_WIDTH = 1400
+NUM_COLORS = 256
 
 
 def compress(path: Path) -> None:
@@ -19,7 +20,8 @@ def compress(path: Path) -> None:
     if figure.width > MAX_WIDTH:
         height = round(figure.height * MAX_WIDTH / figure.width)
         figure = figure.resize((MAX_WIDTH, height), Image.Resampling.LANCZOS)
-    small = figure.quantize(64, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    # Cover all colors that occur: a median cut merges the rare ones, such as those of a legend.
+    small = figure.quantize(NUM_COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
 
 

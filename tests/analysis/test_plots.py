@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 import fivestar
+from fivestar.analysis.clustering import TypedEntities
 from fivestar.analysis.plots import maps, points, sphere, style
-from fivestar.analysis.shapes import ShapeExample, fit_circle, fit_line
+from fivestar.analysis.shapes import (
+    ShapeCriterion,
+    ShapeExample,
+    clearest_examples,
+    fit_circle,
+    fit_line,
+    flatness,
+)
 from fivestar.cli.main import app
 from fivestar.errors import MissingExtra, OutputError, SettingsError
 from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, example_map
@@ -20,6 +31,7 @@ from fivestar.geometry.mobius import apply
 from fivestar.runs.run import convert_to_fivestar
 
 KEPT = [0, 2, 3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +121,45 @@ def test_entities_are_heads_transformed_heads_and_tails(pairing):
     settings = {"model": {"dim": 4, "pairing": pairing}, "training": {"epochs": 2}}
     run = fivestar.train(fivestar.read_graph(), settings)
     figure = points.entities(run, "capital_of", [1])
-    heads, moved, tails = (np.asarray(c.get_offsets()) for c in figure.axes[0].collections)
+    scatters = [axes.collections[0] for axes in figure.axes]
+    heads, moved, tails = (np.asarray(each.get_offsets()) for each in scatters)
     assert len(heads) == len(moved) == len(tails)
+    # A head, its image and its tail have the same color.
+    for each in scatters:
+        np.testing.assert_allclose(each.get_array(), np.arctan2(heads[:, 1], heads[:, 0]))
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert labels[2] == ("tails" if pairing == "hermitian" else "conjugated tails")
+    assert "denominator mobius" in figure.get_suptitle()
     number = run.graph.relations.id_of("capital_of")
     facts = run.graph.train.relations == number
     wanted = run.model.entities.detach().double().numpy()[run.graph.train.tails[facts]][:, [1, 5]]
     wanted[:, 1] *= 1 if pairing == "hermitian" else -1
     assert {tuple(row) for row in np.round(tails, 5)} <= {tuple(r) for r in np.round(wanted, 5)}
-    assert len(points.entities(run, "capital_of").axes) == 4
+    assert len(points.entities(run, "capital_of").axes) == 12
+
+
+@pytest.mark.parametrize("pairing", ["hermitian", "bilinear"])
+@pytest.mark.parametrize("denominator", ["mobius", "phase", "none"])
+def test_every_form_is_plotted_as_it_transforms(denominator, pairing):
+    model = {"dim": 4, "denominator": denominator, "pairing": pairing}
+    run = fivestar.train(fivestar.read_graph(), {"model": model, "training": {"epochs": 3}})
+    number = run.graph.relations.id_of("capital_of")
+    figure = points.entities(run, "capital_of", [2])
+    heads, images = (offsets(axes) for axes in figure.axes[:2])
+    grid_figure = maps.grids(run, ["capital_of"], 2)
+    grid_before, grid_image = (offsets(axes) for axes in grid_figure.axes)
+    for z, w in ((heads, images), (grid_before, grid_image)):
+        rows = torch.zeros(len(z), 8)
+        rows[:, 2], rows[:, 6] = torch.as_tensor(z.real), torch.as_tensor(z.imag)
+        relation = run.model.relations.detach()[[number]].expand(len(z), -1)
+        query = run.model.transform(rows, relation).detach().double().numpy()
+        sign = 1 if pairing == "hermitian" else -1
+        np.testing.assert_allclose(query[:, 2] + sign * 1j * query[:, 6], w, atol=1e-3, rtol=1e-3)
+    for each in (figure, grid_figure):
+        assert f"denominator {denominator}" in each.get_suptitle()
+    # Only a Möbius map has a class.
+    assert ("|k|" in grid_figure.axes[1].get_xlabel()) == (denominator == "mobius")
+    assert 0 <= int(maps.grids(run, ["capital_of"]).get_suptitle().split()[1][:-1]) < 4
 
 
 def test_shapes_of_a_converted_model(tmp_path):
@@ -130,6 +173,54 @@ def test_shapes_of_a_converted_model(tmp_path):
     assert len(figure.axes[1].lines[0].get_xdata()) == 200
     with pytest.raises(SettingsError, match="no example"):
         points.shapes([])
+
+
+def test_models_that_preserve_shapes_have_an_example_of_a_line():
+    settings = {"model": {"name": "rotate", "dim": 4}, "training": {"epochs": 2}}
+    run = fivestar.train(fivestar.read_graph(), settings)
+    strict = ShapeCriterion(max_width=0, max_deviation=0)
+    ((name, converted, example),) = clearest_examples([("RotatE", run)], strict)
+    assert (name, example.change) == ("RotatE", "line → line")
+    number = run.graph.relations.id_of(example.relation)
+    heads = np.unique(run.graph.train.heads[run.graph.train.relations == number])
+    z = run.model.entities.detach().double()[torch.as_tensor(heads.astype(np.int64))]
+    width = float(flatness(torch.complex(*z.chunk(2, dim=1)))[example.dimension])
+    assert example.residual == pytest.approx(width, rel=1e-5)
+    assert example.residual <= min(
+        each.residual
+        for _, _, each in clearest_examples([("", run)], ShapeCriterion(1, 0))
+        if each.change == "line → line"
+    ) * (1 + 1e-6)
+    label = points.shapes([(name, converted, example)]).axes[1].get_xlabel()
+    assert f"residual {example.residual:.2f}" in label
+    assert "denominator" not in label
+
+
+def clusters_figure():
+    """Return a map of six types, one of them rare, as in the docs."""
+    rng = np.random.default_rng(0)
+    classes = np.repeat(np.arange(6), [2000, 1500, 1000, 500, 200, 100])
+    typed = TypedEntities([f"type {n}" for n in range(6)], np.arange(len(classes)), classes)
+    xy = rng.normal(size=(len(classes), 2)) + 5 * np.stack([classes, classes % 2], axis=1)
+    return points.clusters(dict.fromkeys("abc", (xy, typed)), {})
+
+
+def test_the_colors_of_a_legend_are_those_of_the_points_after_compression(tmp_path):
+    spec = importlib.util.spec_from_file_location("compress", ROOT / "scripts/compress_figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    file = tmp_path / "clusters.png"
+    style.save_figure(clusters_figure(), file)
+    module.compress(file)
+    pixels = np.asarray(Image.open(file).convert("RGB")).astype(int)
+    assert pixels.shape[1] == module.MAX_WIDTH
+    edge = int(0.8 * len(pixels))
+    for color in style.COLORS:
+        wanted = [int(color[n : n + 2], 16) for n in (1, 3, 5)]
+        is_near = np.abs(pixels - wanted).max(axis=-1) <= 8
+        in_plot, in_legend = is_near[:edge].sum(), is_near[edge:].sum()
+        assert in_plot > 50, color
+        assert in_legend > 10, color
 
 
 def test_fits():
@@ -168,11 +259,8 @@ def test_invalid_requests_are_refused(run, tmp_path):
     training = {"epochs": 1, "evaluate-every": 0}
     phase = {"model": {"dim": 4, "denominator": "phase"}, "training": training}
     other = fivestar.train(fivestar.read_graph(), phase)
-    for draw in (maps.grids, maps.flows):
-        with pytest.raises(SettingsError, match="no Möbius map"):
-            draw(other, ["capital_of"])
     with pytest.raises(SettingsError, match="no Möbius map"):
-        points.entities(other, "capital_of", [0])
+        maps.flows(other, ["capital_of"])
 
 
 def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
@@ -205,5 +293,5 @@ def test_commands(folder, tmp_path):
     assert "snapshot-epochs" in str(refused.exception)
     # Nothing is a perfect line; everything is one if it may be as wide as long.
     none = ["--widest", "0", "--roughest", "0", "--out", str(tmp_path / "none.png")]
-    assert "no example" in str(invoke(app, ["plot", "shapes", str(plain), *none]).exception)
+    assert "no example" in str(invoke(app, ["plot", "shapes", str(folder), *none]).exception)
     plot("shapes", plain, "--widest", 1, "--roughest", 0.1)

@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 import fivestar
-from fivestar.analysis.relations import relation_geometry
+from fivestar.analysis.relations import SharedClasses, inverse_pair_classes, relation_geometry
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
 from fivestar.runs.settings import make_settings
@@ -72,6 +72,29 @@ def test_the_command(run, tmp_path):
     assert "loxodromic" not in loose
     assert '"untrained"' in call("--relation", "shift", "--json").stdout
     assert "no relation 'shft'; did you mean 'shift'" in str(call("--relation", "shft").exception)
+
+
+def test_inverse_pairs_share_a_class(tmp_path):
+    """The maps of two inverse relations are inverse; a third one is of another class."""
+    facts = [(f"e{i}", "up", f"e{i + 1}") for i in range(40)]
+    facts += [(t, "down", h) for h, _, t in facts] + [
+        (f"e{i}", "far", f"e{i + 7}") for i in range(30)
+    ]
+    settings = make_settings({"model": {"dim": DIM}, "training": {"epochs": 0}})
+    run = train(fivestar.read_graph(facts), settings)
+    maps = {"up": [(3, 0, 0, 1)] * 2 + [(2j, 1, 0, 1)] * 2, "far": [(1, 1, 0, 1)] * 4}
+    maps["down"] = [(d, -b, -c, a) for a, b, c, d in maps["up"]]
+    with torch.no_grad():
+        for name, each in maps.items():
+            entries = torch.tensor(each, dtype=torch.complex64).T
+            row = torch.cat([torch.cat([e.real, e.imag]) for e in entries])
+            run.model.relations[run.graph.relations.id_of(name)] = row
+    found = inverse_pair_classes(run)
+    assert found["inverse"] == SharedClasses(1, 1.0, 2, 1.0)
+    assert found["other"] == SharedClasses(2, 0.0, 8, 0.0)
+    run.save(tmp_path / "run")
+    shown = CliRunner().invoke(app, ["geometry", str(tmp_path / "run")]).stdout
+    assert "Same class in 100.0% of the dimensions of 1 inverse pairs" in " ".join(shown.split())
 
 
 def test_other_models_are_refused_and_other_denominators_warned_about(run, tmp_path):

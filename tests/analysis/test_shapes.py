@@ -15,6 +15,7 @@ import fivestar
 from fivestar.analysis.shapes import ShapeCriterion, count_shapes, fit_shapes, flatness, roundness
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
+from fivestar.runs.run import Run, build_model
 from fivestar.runs.settings import make_settings
 
 LINE, CIRCLE, NEITHER = range(3)
@@ -99,8 +100,32 @@ def test_changes_of_shape_are_counted(run):
     assert example.residual < 0.05
 
 
+def test_one_relation_and_other_forms(run):
+    one = count_shapes(run, relations=[run.graph.relations.id_of("stay")])
+    assert (one.relations, one.denominator) == (1, "mobius")
+    assert one.counts["line → circle"] == 0
+    affine, phase = (with_denominator(run, form) for form in ("none", "phase"))
+    # The affine part of (z − i)/(z + i) is a similarity.
+    assert count_shapes(affine).counts["line → circle"] == 0
+    assert count_shapes(affine).counts["line → line"] == 2
+    # (z − i) conj(z + i)/|z + i| = (z − i)²/|z + i| of a real z has the modulus |z + i|.
+    assert count_shapes(phase).counts["line → circle"] == 0
+    assert count_shapes(phase).denominator == "phase"
+
+
+def with_denominator(run, denominator):
+    """Return the run with the same weights in another form."""
+    options = {"dim": 3, "denominator": denominator}
+    settings = make_settings({"model": options, "training": {"epochs": 0}})
+    model = build_model(run.graph, settings)
+    model.load_state_dict(run.model.state_dict())
+    return Run(run.graph, settings, model)
+
+
 def test_the_command(run, tmp_path):
     run.save(tmp_path / "run")
+    stay = CliRunner().invoke(app, ["shapes", str(tmp_path / "run"), "--relation", "stay"]).stdout
+    assert "denominator mobius, 1 relations" in " ".join(stay.split())
     assert "line → circle" in CliRunner().invoke(app, ["shapes", str(tmp_path / "run")]).stdout
     printed = CliRunner().invoke(app, ["shapes", str(tmp_path / "run"), "--json"]).stdout
     assert json.loads(printed)["counts"]["line → circle"] == 1
@@ -118,5 +143,5 @@ def test_graphs_without_enough_heads_are_refused():
         fivestar.read_graph([("a", "r", "b"), ("b", "s", "c")]),
         {"model": {"dim": 2}, "training": {"epochs": 0}},
     )
-    with pytest.raises(SettingsError, match="has 30 heads or more"):
+    with pytest.raises(SettingsError, match="has 30 heads"):
         count_shapes(run)

@@ -169,8 +169,11 @@ def test_the_classes_of_mobius_maps():
 def test_commands(tmp_path):
     invoke = CliRunner().invoke
     for name in ("table-transformations", "table-mobius"):
-        shown = invoke(app, ["reproduce", name])
+        shown = invoke(app, ["reproduce", name], env={"COLUMNS": "80"})
         assert shown.exit_code == 0, shown.output
+        rows = invoke(app, ["reproduce", name, "--markdown"]).output.replace("|", " ").split()
+        words = [word for word in rows if "\\" not in word and word != "---"]
+        assert not set(words) - set(shown.output.replace("|", " ").split()), name
         markdown = invoke(app, ["reproduce", name, "--markdown"])
         assert markdown.output.splitlines()[1].startswith("| --- |")
     small = ["--seeds", "1", "--dim", "2", "--epochs", "2"]

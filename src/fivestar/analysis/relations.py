@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from fivestar.errors import SettingsError
 from fivestar.geometry.classification import MobiusClass, classify
-from fivestar.geometry.complex_pairs import from_row
+from fivestar.geometry.complex_pairs import Complex, apply_affine, apply_phase, from_row
 from fivestar.geometry.fixed_points import multiplier
 from fivestar.geometry.mobius import (
     apply,
@@ -24,6 +25,7 @@ from fivestar.geometry.mobius import (
     relative_determinant,
 )
 from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.relation_patterns import find_patterns
 from fivestar.models.fivestar import FiveStarE
 from fivestar.runs.run import Run, build_model
 
@@ -101,11 +103,6 @@ def relation_geometry(
     return [_geometry(model, graph, relation, tolerance) for relation in ids]
 
 
-def has_mobius_maps(run: Run) -> bool:
-    """Return whether the relations of a 5★E are the Möbius maps of their matrices."""
-    return bool(run.settings.model.options["denominator"] == "mobius")
-
-
 def relation_maps(model: FiveStarE, rows: Tensor | None = None) -> Tensor:
     """Return the matrices of relations in double precision.
 
@@ -123,6 +120,26 @@ def relation_maps(model: FiveStarE, rows: Tensor | None = None) -> Tensor:
 def entity_points(model: FiveStarE, entities: Tensor) -> Tensor:
     """Return the embeddings (n, d) of entity ids (n) as complex numbers in double precision."""
     return torch.complex(*(part.double() for part in from_row(model.entities.detach()[entities])))
+
+
+def transform_points(model: FiveStarE, relation: Tensor, z: Tensor) -> Tensor:
+    """Transform points by relations, in whichever form the 5★E has.
+
+    Like `FiveStarE.transform`, in double precision, exact at the pole (∞), and without the
+    conjugation of the bilinear pairing.
+
+    Args:
+        model: a 5★E.
+        relation: rows (…, 8d) of the relation table.
+        z: complex points (…, d).
+
+    Returns:
+        The images (…, d).
+    """
+    if model.denominator == "mobius":
+        return apply(relation_maps(model, relation), z)
+    transform = apply_phase if model.denominator == "phase" else apply_affine
+    return torch.complex(*transform(model.matrix(relation.double()), Complex(z.real, z.imag)))
 
 
 def untrained_run(run: Run) -> Run:
@@ -153,7 +170,7 @@ def require_mobius(run: Run) -> FiveStarE:
         SettingsError: if it is not a 5★E whose relations are Möbius maps.
     """
     model = require_fivestar(run)
-    if not has_mobius_maps(run):
+    if model.denominator != "mobius":
         raise SettingsError(
             f"with the denominator {model.denominator} a relation is no Möbius map, "
             "and its matrix says little about it; train with denominator='mobius'"
@@ -165,6 +182,60 @@ def class_shares(maps: Tensor, tolerance: float) -> dict[str, float]:
     """Return the share of each class among maps (…, 2, 2)."""
     classes = classify(maps, tolerance).flatten()
     return {c.name.lower(): float((classes == int(c)).double().mean()) for c in MobiusClass}
+
+
+@dataclass(frozen=True)
+class SharedClasses:
+    """How often the maps of two relations are of the same class, over pairs and dimensions.
+
+    A map and its inverse are of the same class. Most maps are loxodromic, whatever the pair, so
+    dimensions in which a map is of another class are counted by themselves as well.
+
+    Attributes:
+        pairs: the number of pairs of relations.
+        share: the share of (pair, dimension) in which both maps are of the same class.
+        exceptions: the number of (pair, dimension) in which at least one map is not loxodromic.
+        exceptions_share: the share of these in which both are of the same class.
+    """
+
+    pairs: int
+    share: float
+    exceptions: int
+    exceptions_share: float
+
+
+def inverse_pair_classes(run: Run, tolerance: float = 0.05) -> dict[str, SharedClasses]:
+    """Count how often inverse relations of the graph share a class, and all other pairs.
+
+    Args:
+        run: a run of a 5★E with Möbius maps.
+        tolerance: the tolerance when classifying a map.
+
+    Returns:
+        The counts of the "inverse" pairs of the graph and of the "other" pairs of two relations.
+
+    Raises:
+        SettingsError: if the run is of another model.
+    """
+    model, graph = require_mobius(run), run.graph
+    count = len(graph.relations)
+    classes = classify(relation_maps(model)[:count], tolerance)
+    rules = find_patterns(graph.facts, len(graph.entities), count).inverse
+    inverse = {tuple(sorted((rule.given[0], rule.then))) for rule in rules}
+    others = [pair for pair in combinations(range(count), 2) if pair not in inverse]
+    return {
+        "inverse": _shared_classes(classes, sorted(inverse)),
+        "other": _shared_classes(classes, others),
+    }
+
+
+def _shared_classes(classes: Tensor, pairs: Sequence[tuple[int, ...]]) -> SharedClasses:
+    one, other = classes[torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)].unbind(dim=1)
+    same = (one == other).double()
+    is_exception = (one != int(MobiusClass.LOXODROMIC)) | (other != int(MobiusClass.LOXODROMIC))
+    return SharedClasses(
+        len(pairs), float(same.mean()), int(is_exception.sum()), float(same[is_exception].mean())
+    )
 
 
 def _geometry(

@@ -4,14 +4,14 @@ In each dimension the heads of a relation are points of the plane. A line and a 
 to them and to their images. Points are on a line if they are much longer than wide, and on a circle
 if their distance to a center varies little *and* they surround it: a short arc is no circle. The
 baseline is the same points with one coordinate permuted, in axes halfway between their longest and
-their shortest extent: it has the same spread along both axes. Similarities (ComplEx, RotatE)
-preserve shapes; a Möbius map may turn a line into a circle.
+their shortest extent: it has the same spread along both axes. Similarities (ComplEx, RotatE, and
+5★E with the denominator `none`) preserve shapes; a Möbius map may turn a line into a circle.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -20,9 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fivestar.analysis.relations import entity_points, relation_maps, require_mobius
+from fivestar.analysis.relations import entity_points, require_fivestar, transform_points
 from fivestar.errors import SettingsError
-from fivestar.geometry.mobius import apply, is_infinite
+from fivestar.geometry.mobius import is_infinite
+from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.models.fivestar import Denominator
 from fivestar.runs.run import Run, convert_to_fivestar
 
 # Relations with fewer heads are not measured.
@@ -61,6 +63,7 @@ class ShapeCounts:
 
     Attributes:
         criterion: when points count as a line or a circle.
+        denominator: the form of the 5★E.
         relations: the number of relations with at least `MIN_HEADS` heads.
         counts: the number of (relation, dimension) pairs per change, as "line → circle".
         baseline: the same for permuted points.
@@ -68,6 +71,7 @@ class ShapeCounts:
     """
 
     criterion: ShapeCriterion
+    denominator: Denominator
     relations: int
     counts: dict[str, int]
     baseline: dict[str, int]
@@ -78,12 +82,18 @@ class ShapeCounts:
         return asdict(self)
 
 
-def count_shapes(run: Run, criterion: ShapeCriterion | None = None, seed: int = 0) -> ShapeCounts:
+def count_shapes(
+    run: Run,
+    criterion: ShapeCriterion | None = None,
+    relations: Iterable[int] | None = None,
+    seed: int = 0,
+) -> ShapeCounts:
     """Count the changes of shape by the relations of a run.
 
     Args:
-        run: a run of a 5★E with Möbius maps.
+        run: a run of a 5★E of any form.
         criterion: when points count as a line or a circle.
+        relations: ids of relations; by default all.
         seed: the seed of the baseline.
 
     Returns:
@@ -93,21 +103,20 @@ def count_shapes(run: Run, criterion: ShapeCriterion | None = None, seed: int = 
         SettingsError: if the run is of another model, or no relation has enough heads.
     """
     criterion = criterion or ShapeCriterion()
-    model, graph = require_mobius(run), run.graph
-    maps, generator = relation_maps(model), torch.Generator().manual_seed(seed)
+    model, graph = require_fivestar(run), run.graph
+    generator = torch.Generator().manual_seed(seed)
     changes = [f"{before} → {after}" for before, after in product(SHAPES, SHAPES)]
     counts, baseline = dict.fromkeys(changes, 0), dict.fromkeys(changes, 0)
     best: dict[str, ShapeExample] = {}
     num_relations = 0
-    for relation in range(len(graph.relations)):
-        heads = np.unique(graph.train.heads[graph.train.relations == relation]).astype(np.int64)
-        if len(heads) < MIN_HEADS:
-            continue
+    ids = range(len(graph.relations)) if relations is None else relations
+    for relation, heads in _relations_with_heads(graph, ids):
         num_relations += 1
-        points = entity_points(model, torch.as_tensor(heads))
+        points = entity_points(model, heads)
         permuted = permute_coordinate(points, torch.randperm(len(points), generator=generator))
         for z, tally in ((points, counts), (permuted, baseline)):
-            before, after = (fit_shapes(w, criterion) for w in (z, apply(maps[relation], z)))
+            images = transform_points(model, model.relations.detach()[relation], z)
+            before, after = (fit_shapes(w, criterion) for w in (z, images))
             residuals = torch.maximum(before.residual, after.residual)
             for change, (one, other) in zip(changes, product(range(3), range(3)), strict=True):
                 mask = (before.shape == one) & (after.shape == other)
@@ -119,9 +128,9 @@ def count_shapes(run: Run, criterion: ShapeCriterion | None = None, seed: int = 
                     if change not in best or example.residual < best[change].residual:
                         best[change] = example
     if not num_relations:
-        raise SettingsError(f"no relation of {graph.name} has {MIN_HEADS} heads or more")
+        raise SettingsError(f"none of these relations of {graph.name} has {MIN_HEADS} heads")
     examples = [best[change] for change in changes if change in best and "neither" not in change]
-    return ShapeCounts(criterion, num_relations, counts, baseline, examples)
+    return ShapeCounts(criterion, model.denominator, num_relations, counts, baseline, examples)
 
 
 def permute_coordinate(z: Tensor, order: Tensor) -> Tensor:
@@ -197,7 +206,8 @@ def clearest_examples(
     """Return the clearest examples of several named runs.
 
     Args:
-        runs: pairs of a name and a run. Other models are converted to a 5★E.
+        runs: pairs of a name and a run. Other models are converted to a 5★E; as these preserve
+            shapes, they have an example of a line even if none meets the criterion: the flattest.
         criterion: when points count as a line or a circle.
 
     Returns:
@@ -205,7 +215,31 @@ def clearest_examples(
     """
     examples = []
     for name, run in runs:
-        converted = run if run.settings.model.name == "fivestar" else convert_to_fivestar(run)
-        counts = count_shapes(converted, criterion)
-        examples += [(name, converted, example) for example in counts.examples]
+        is_other = run.settings.model.name != "fivestar"
+        converted = convert_to_fivestar(run) if is_other else run
+        own = count_shapes(converted, criterion).examples
+        if is_other and not any(example.change == "line → line" for example in own):
+            own = [_flattest(converted), *own]
+        examples += [(name, converted, example) for example in own]
     return examples
+
+
+def _flattest(run: Run) -> ShapeExample:
+    """Return the relation and dimension whose heads are closest to a line."""
+    model, graph = require_fivestar(run), run.graph
+    found = []
+    for relation, heads in _relations_with_heads(graph, range(len(graph.relations))):
+        width, dimension = flatness(entity_points(model, heads)).min(dim=0)
+        name = graph.relations.name_of(relation)
+        found.append(ShapeExample(name, int(dimension), "line → line", float(width)))
+    return min(found, key=lambda example: example.residual)
+
+
+def _relations_with_heads(
+    graph: KnowledgeGraph, relations: Iterable[int]
+) -> Iterator[tuple[int, Tensor]]:
+    """Return the relations with enough heads in train, and the ids of their heads."""
+    for relation in relations:
+        heads = np.unique(graph.train.heads[graph.train.relations == relation]).astype(np.int64)
+        if len(heads) >= MIN_HEADS:
+            yield relation, torch.as_tensor(heads)

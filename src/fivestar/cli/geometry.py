@@ -15,7 +15,7 @@ import fivestar
 from fivestar.cli.terminal import out, warn
 
 if TYPE_CHECKING:
-    from fivestar.analysis.relations import RelationGeometry
+    from fivestar.analysis.relations import RelationGeometry, SharedClasses
 
 EXAMPLE = "Example: fivestar geometry my_run --relation capital_of"
 _FIGURES = {
@@ -50,8 +50,8 @@ def geometry(
     numbers = None if relation is None else [loaded.graph.relations.id_of(relation)]
     found = relations.relation_geometry(loaded, tolerance, numbers)
     before = relations.relation_geometry(relations.untrained_run(loaded), tolerance, numbers)
-    if not relations.has_mobius_maps(loaded):
-        form = loaded.settings.model.options["denominator"]
+    form = loaded.settings.model.options["denominator"]
+    if form != "mobius":
         warn(f"this run has denominator {form}: the results describe the matrix, not the map")
     if as_json:
         pairs = zip(found, before, strict=True)
@@ -61,6 +61,8 @@ def geometry(
         _show_one(found[0], before[0])
     else:
         _show_all(found, before)
+        if form == "mobius":
+            _show_inverse_pairs(relations.inverse_pair_classes(loaded, tolerance))
 
 
 def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> None:
@@ -85,6 +87,15 @@ def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> 
     out.print(table)
     legend = ", ".join(f"{kind[:3]} {kind}" for kind in found[0].classes)
     out.print(f"Shares of dimensions ({legend}); medians over dimensions. More: --relation NAME")
+
+
+def _show_inverse_pairs(found: dict[str, SharedClasses]) -> None:
+    if found["inverse"].pairs:
+        texts = [
+            f"{each.share:.1%} of the dimensions of {each.pairs} {kind} pairs of relations"
+            for kind, each in found.items()
+        ]
+        out.print(f"Same class in {texts[0]}, in {texts[1]}.", markup=False)
 
 
 def _kinds(shares: dict[str, float]) -> str:

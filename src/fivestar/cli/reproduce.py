@@ -310,7 +310,14 @@ def _print(rows: list[list[str]], *, markdown: bool) -> None:
 
         typer.echo(markdown_table(rows))
         return
-    table = Table(*rows[0], box=SIMPLE)
+    # No column is narrower than its longest word, so that no word is cut.
+    columns = zip(*rows, strict=True)
+    widths = [max(len(word) for cell in column for word in cell.split()) for column in columns]
+    headers = [
+        Column(name, overflow="fold", min_width=width)
+        for name, width in zip(rows[0], widths, strict=True)
+    ]
+    table = Table(*headers, box=SIMPLE, pad_edge=False, collapse_padding=True)
     for row in rows[1:]:
         table.add_row(*row)
     screen.print(table, markup=False)

@@ -25,17 +25,23 @@ Roughest = Annotated[
 def shapes(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
+    relation: Annotated[
+        str | None, typer.Option(help="Only this relation. (default: all)", show_default=False)
+    ] = None,
     widest: Widest = 0.2,
     roughest: Roughest = 0.2,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Count how often relations map lines to circles and circles to lines.
 
-    With a permutation baseline: the same points with one coordinate shuffled.
+    For every form of 5★E (--denominator of train). With a permutation baseline: the same points
+    with one coordinate shuffled.
     """
     from fivestar.analysis.shapes import ShapeCriterion, count_shapes  # noqa: PLC0415  (slow)
 
-    found = count_shapes(fivestar.load(run), ShapeCriterion(widest, roughest))
+    loaded = fivestar.load(run)
+    ids = None if relation is None else [loaded.graph.relations.id_of(relation)]
+    found = count_shapes(loaded, ShapeCriterion(widest, roughest), ids)
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
         return
@@ -53,7 +59,8 @@ def shapes(
         table.add_row(one.change, Text(one.relation), str(one.dimension), f"{one.residual:.3f}")
     out.print(table)
     out.print(
-        f"{found.relations} relations with enough heads. Lines: width/length at most {widest:g}. "
+        f"5★E with denominator {found.denominator}, {found.relations} relations with enough heads. "
+        f"Lines: width/length at most {widest:g}. "
         f"Circles: deviation/radius at most {roughest:g}, no gap of 120°.",
         markup=False,
     )

@@ -11,11 +11,24 @@ from torch import Tensor
 
 from fivestar.analysis.plots import sphere
 from fivestar.analysis.plots.style import COLORMAP, COLORS, ComplexPoints, panels, set_view, styled
-from fivestar.analysis.relations import relation_maps, require_mobius
+from fivestar.analysis.relations import (
+    relation_maps,
+    require_fivestar,
+    require_mobius,
+    transform_points,
+)
 from fivestar.errors import SettingsError
 from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, MobiusClass, classify, example_map
 from fivestar.geometry.fixed_points import fixed_points, multiplier, power, velocity
-from fivestar.geometry.mobius import apply, distance, identity_like, relative_determinant, to_sphere
+from fivestar.geometry.mobius import (
+    apply,
+    chordal_distance,
+    distance,
+    identity_like,
+    relative_determinant,
+    to_sphere,
+)
+from fivestar.models.fivestar import FiveStarE
 from fivestar.runs.run import Run
 
 if TYPE_CHECKING:
@@ -61,24 +74,23 @@ def grids(run: Run, relations: Sequence[str], dimension: int | None = None) -> F
     """Plot a grid on [−1, 1]² and its images under relations.
 
     Args:
-        run: a run of a 5★E with Möbius maps.
+        run: a run of a 5★E of any form.
         relations: names of relations, one panel each.
         dimension: the dimension; by default the one in which all relations do the most.
 
     Raises:
         SettingsError: if there is no such dimension, or the run is of another model.
     """
-    maps = _maps(run, relations)
-    dimension = _dimension(maps, dimension)
+    model, rows = _rows(run, relations)
+    dimension = _dimension(model, rows, dimension)
     figure, axes = panels(1, len(relations) + 1, 2.4, 2.6)
     z = grid()
     _draw_grid(axes[0, 0], z, z)
     axes[0, 0].set_title("before")
-    for panel, name, m in zip(axes[0, 1:], relations, maps[:, dimension], strict=True):
-        _draw_grid(panel, z, apply(m, torch.as_tensor(z)).numpy())
+    for panel, name, row in zip(axes[0, 1:], relations, rows, strict=True):
+        _draw_image_of_grid(panel, model, row, dimension)
         panel.set_title(name)
-        panel.set_xlabel(_caption(m))
-    figure.suptitle(f"dimension {dimension}", fontsize=9)
+    figure.suptitle(f"dimension {dimension}, denominator {model.denominator}", fontsize=9)
     return figure
 
 
@@ -93,10 +105,12 @@ def flows(run: Run, relations: Sequence[str], dimensions: Sequence[int] = ()) ->
         relations: names of relations.
         dimensions: the dimensions; by default the three in which all relations do the most.
     """
-    maps = _maps(run, relations)
+    require_mobius(run)
+    model, rows = _rows(run, relations)
+    maps = relation_maps(model, rows)
     chosen = list(dimensions) or _clearest_flows(maps, 3)
     figure, axes = panels(len(relations), len(chosen), 2.5, 2.7)
-    for column, dimension in enumerate(_dimension(maps, each) for each in chosen):
+    for column, dimension in enumerate(_dimension(model, rows, each) for each in chosen):
         ends = torch.stack(fixed_points(maps[:, dimension])).abs()
         near = ends[ends < _FAR]
         extent = float(near.max()) * 1.4 if len(near) else 2.0
@@ -117,20 +131,18 @@ def epochs(runs: Mapping[int, Run], relation: str, dimension: int | None = None)
         relation: the name of a relation.
         dimension: the dimension; by default the one in which the last snapshot does the most.
     """
-    by_epoch = {epoch: _maps(run, [relation])[0] for epoch, run in sorted(runs.items())}
-    last = by_epoch[max(by_epoch)]
-    dimension = _dimension(last[None], dimension)
+    by_epoch = {epoch: _rows(run, [relation]) for epoch, run in sorted(runs.items())}
+    dimension = _dimension(*by_epoch[max(by_epoch)], dimension)
     columns = min(len(runs), 3) if len(runs) <= 9 else 5
     rows = -(-len(runs) // columns)
     figure, axes = panels(rows, columns, 2.3, 2.5)
-    z = grid()
     for panel in axes.flat[len(runs) :]:
         panel.set_axis_off()
-    for panel, (epoch, maps) in zip(axes.flat, by_epoch.items(), strict=False):
-        _draw_grid(panel, z, apply(maps[dimension], torch.as_tensor(z)).numpy())
+    for panel, (epoch, (model, rows)) in zip(axes.flat, by_epoch.items(), strict=False):
+        _draw_image_of_grid(panel, model, rows[0], dimension)
         panel.set_title(f"epoch {epoch}")
-        panel.set_xlabel(_caption(maps[dimension]))
-    figure.suptitle(f"{relation}, dimension {dimension}", fontsize=9)
+    form = f"denominator {model.denominator}"
+    figure.suptitle(f"{relation}, dimension {dimension}, {form}", fontsize=9)
     return figure
 
 
@@ -204,6 +216,20 @@ def _draw_path(axes: Axes, path: ComplexPoints, letter: str) -> None:
         )
 
 
+def _draw_image_of_grid(axes: Axes, model: FiveStarE, row: Tensor, dimension: int) -> None:
+    """Draw the image of the grid under a relation, with the class of its map if it is one."""
+    z = grid()
+    _draw_grid(axes, z, _grid_images(model, row[None])[0, ..., dimension].numpy())
+    if model.denominator == "mobius":
+        axes.set_xlabel(_caption(relation_maps(model, row)[dimension]))
+
+
+def _grid_images(model: FiveStarE, rows: Tensor) -> Tensor:
+    """Return the images (relations, size, size, d) of the grid."""
+    z = torch.as_tensor(grid())[..., None].expand(_GRID, _GRID, model.dim)
+    return torch.stack([transform_points(model, row, z) for row in rows])
+
+
 def _draw_grid(axes: Axes, z: ComplexPoints, images: ComplexPoints) -> None:
     for lines in (images, images.T):
         for line in lines[::3]:
@@ -221,26 +247,31 @@ def _without_jumps(line: ComplexPoints) -> ComplexPoints:
     return np.where(step > 20 * typical_step, np.nan, line)
 
 
-def _maps(run: Run, relations: Sequence[str]) -> Tensor:
-    """Return the maps (relations, d, 2, 2) of relations by name."""
-    model = require_mobius(run)
+def _rows(run: Run, relations: Sequence[str]) -> tuple[FiveStarE, Tensor]:
+    """Return the model and the rows (relations, 8d) of relations by name."""
+    model = require_fivestar(run)
     if not relations:
         raise SettingsError("name at least one relation")
     ids = [run.graph.relations.id_of(name) for name in relations]
-    return relation_maps(model, model.relations.detach()[ids])
+    return model, model.relations.detach()[ids]
 
 
-def _dimension(maps: Tensor, dimension: int | None) -> int:
+def _dimension(model: FiveStarE, rows: Tensor, dimension: int | None) -> int:
     if dimension is None:
-        return clearest_dimensions(maps)[0]
-    if not 0 <= dimension < maps.shape[1]:
-        raise SettingsError(f"no dimension {dimension}: there are 0 to {maps.shape[1] - 1}")
+        if model.denominator == "mobius":
+            return clearest_dimensions(relation_maps(model, rows))[0]
+        before = torch.as_tensor(grid())[..., None]
+        moved = chordal_distance(before, _grid_images(model, rows)).mean(dim=(1, 2))
+        return int(moved.amin(dim=0).argmax())
+    if not 0 <= dimension < model.dim:
+        raise SettingsError(f"no dimension {dimension}: there are 0 to {model.dim - 1}")
     return dimension
 
 
 def _caption(m: Tensor) -> str:
+    is_near_identity = float(distance(m, identity_like(m))) <= _TOLERANCE
     name = MobiusClass(int(classify(m, _TOLERANCE))).name.lower()
-    return f"{name}\n{_multiplier_text(m)}"
+    return f"{'near the identity' if is_near_identity else name}\n{_multiplier_text(m)}"
 
 
 def _multiplier_text(m: Tensor) -> str:

@@ -14,17 +14,16 @@ from fivestar.analysis.clustering import TypedEntities
 from fivestar.analysis.plots.style import (
     COLORMAP,
     COLORS,
-    GRAY,
     MARKERS,
     ComplexPoints,
     panels,
     set_view,
     styled,
 )
-from fivestar.analysis.relations import entity_points, relation_maps, require_mobius
+from fivestar.analysis.relations import entity_points, require_fivestar, transform_points
 from fivestar.analysis.shapes import ShapeExample, fit_circle, fit_line
 from fivestar.errors import SettingsError
-from fivestar.geometry.mobius import apply, reflect
+from fivestar.geometry.mobius import reflect
 from fivestar.runs.run import Run
 
 if TYPE_CHECKING:
@@ -60,7 +59,9 @@ def shapes(examples: Sequence[tuple[str, Run, ShapeExample]]) -> Figure:
             set_view(panel, [z])
             _draw_fit(panel, z, shape)
         above.set_title(f"{name}: {example.change}")
-        below.set_xlabel(f"{_short(example.relation)}\ndimension {example.dimension}")
+        form = "" if "converted_from" in run.metrics else f"{_form(run)}, "
+        fit = f"{form}dimension {example.dimension}, residual {example.residual:.2f}"
+        below.set_xlabel(f"{_short(example.relation)}\n{fit}")
     axes[0, 0].set_ylabel("heads")
     axes[1, 0].set_ylabel("transformed heads")
     return figure
@@ -68,12 +69,13 @@ def shapes(examples: Sequence[tuple[str, Run, ShapeExample]]) -> Figure:
 
 @styled
 def entities(run: Run, relation: str, dimensions: Sequence[int] = ()) -> Figure:
-    """Plot heads, transformed heads and tails of a relation.
+    """Plot heads, transformed heads and tails of a relation, one column per dimension.
 
-    With the bilinear pairing the tails are conjugated, as training moves heads there.
+    A head, its image and its tail have the same color: that of the angle of the head. With the
+    bilinear pairing the tails are conjugated, as training moves heads there.
 
     Args:
-        run: a run of a 5★E with Möbius maps.
+        run: a run of a 5★E of any form.
         relation: the name of a relation.
         dimensions: the dimensions; by default the four with the best fit.
 
@@ -82,28 +84,17 @@ def entities(run: Run, relation: str, dimensions: Sequence[int] = ()) -> Figure:
     """
     relation_id = run.graph.relations.id_of(relation)
     chosen = list(dimensions) or _best_fitting(run, relation_id, 4)
-    figure, axes = panels(1, len(chosen), 2.5, 2.8)
-    for panel, dimension in zip(axes[0], chosen, strict=True):
+    figure, axes = panels(3, len(chosen), 2.3, 2.3)
+    for column, dimension in zip(axes.T, chosen, strict=True):
         tails, heads, images = _heads_and_images(run, relation_id, dimension)
-        series = (("heads", heads), ("transformed heads", images), ("tails", tails))
-        colors = (GRAY, COLORS[0], COLORS[1])
-        for (name, z), color, marker in zip(series, colors, "oxs", strict=True):
-            is_open = marker == "s"
-            paint = {"facecolors": "none", "edgecolors": color} if is_open else {"color": color}
-            panel.scatter(
-                z.real,
-                z.imag,
-                s=9,
-                marker=marker,
-                linewidths=0.7,
-                label=name,
-                **paint,
-            )
-        set_view(panel, [heads, images, tails])
-        panel.set_title(f"dimension {dimension}")
-    handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=3)
-    figure.suptitle(relation, fontsize=9)
+        for panel, z in zip(column, (heads, images, tails), strict=True):
+            panel.scatter(z.real, z.imag, c=np.angle(heads), cmap=COLORMAP, s=8)
+            set_view(panel, [z])
+        column[0].set_title(f"dimension {dimension}")
+    tails_name = "tails" if require_fivestar(run).pairing == "hermitian" else "conjugated tails"
+    for panel, name in zip(axes[:, 0], ("heads", "transformed heads", tails_name), strict=True):
+        panel.set_ylabel(name)
+    figure.suptitle(f"{relation} ({_form(run)})", fontsize=9)
     return figure
 
 
@@ -131,7 +122,6 @@ def clusters(
                 color=COLORS[style],
                 marker=MARKERS[style],
                 linewidths=0,
-                alpha=0.7,
                 label=f"{_short(typed.types[index])} ({mask.sum():,})",
             )
         panel.set_title(name, fontsize=11)
@@ -149,18 +139,23 @@ def _heads_and_images(
     run: Run, relation: int, dimension: int
 ) -> tuple[ComplexPoints, ComplexPoints, ComplexPoints]:
     """Return tails, heads and transformed heads of facts of a relation in one dimension."""
-    model = require_mobius(run)
+    model = require_fivestar(run)
     if not 0 <= dimension < model.dim:
         raise SettingsError(f"no dimension {dimension}: there are 0 to {model.dim - 1}")
     heads, tails = _facts(run, relation)
     if not len(heads):
         name = run.graph.relations.name_of(relation)
         raise SettingsError(f"{name} has no fact in train to plot")
-    h, t = (entity_points(model, torch.as_tensor(ids))[:, dimension] for ids in (heads, tails))
-    m = relation_maps(model, model.relations.detach()[relation])[dimension]
+    h, t = (entity_points(model, torch.as_tensor(ids)) for ids in (heads, tails))
+    q = transform_points(model, model.relations.detach()[relation], h)
     if model.pairing == "bilinear":
         t = reflect(t)
-    return t.numpy(), h.numpy(), apply(m, h).numpy()
+    return t[:, dimension].numpy(), h[:, dimension].numpy(), q[:, dimension].numpy()
+
+
+def _form(run: Run) -> str:
+    """Return the form of a 5★E, for a caption."""
+    return f"denominator {require_fivestar(run).denominator}"
 
 
 def _facts(run: Run, relation: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -174,13 +169,13 @@ def _facts(run: Run, relation: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 
 def _best_fitting(run: Run, relation: int, count: int) -> list[int]:
     """Return the dimensions with the largest mean inner product of transformed head and tail."""
-    model = require_mobius(run)
+    model = require_fivestar(run)
     heads, tails = _facts(run, relation)
     h, t = (entity_points(model, torch.as_tensor(ids)) for ids in (heads, tails))
-    m = relation_maps(model, model.relations.detach()[relation])
+    q = transform_points(model, model.relations.detach()[relation], h)
     if model.pairing == "bilinear":
         t = reflect(t)
-    product = (apply(m, h) * t.conj()).real.nan_to_num(0, 0, 0).mean(dim=0)
+    product = (q * t.conj()).real.nan_to_num(0, 0, 0).mean(dim=0)
     return product.topk(min(count, model.dim)).indices.tolist()
 
 
