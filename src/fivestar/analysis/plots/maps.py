@@ -138,8 +138,8 @@ def epochs(runs: Mapping[int, Run], relation: str, dimension: int | None = None)
     figure, axes = panels(rows, columns, 2.3, 2.5)
     for panel in axes.flat[len(runs) :]:
         panel.set_axis_off()
-    for panel, (epoch, (model, rows)) in zip(axes.flat, by_epoch.items(), strict=False):
-        _draw_image_of_grid(panel, model, rows[0], dimension)
+    for panel, (epoch, (model, tables)) in zip(axes.flat, by_epoch.items(), strict=False):
+        _draw_image_of_grid(panel, model, tables[0], dimension)
         panel.set_title(f"epoch {epoch}")
     form = f"denominator {model.denominator}"
     figure.suptitle(f"{relation}, dimension {dimension}, {form}", fontsize=9)
