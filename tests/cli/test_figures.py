@@ -10,7 +10,7 @@ import fivestar
 from fivestar.cli.main import app
 from fivestar.cli.reproduce_figures import FIGURES as COMMANDS
 from fivestar.errors import OutputError, SettingsError
-from fivestar.experiments.figures import _TYPES, FIGURES
+from fivestar.experiments.figures import FIGURES, TYPES
 from fivestar.files import file_lock
 from fivestar.graph.writing import write_graph
 
@@ -30,7 +30,7 @@ def place(tmp_path, monkeypatch):
     write_graph(graph, tmp_path / "datasets" / "wn18")
     write_graph(people_graph(), tmp_path / "datasets" / "nell-995-h100")
     write_graph(people_graph(), tmp_path / "datasets" / "fb15k-237")
-    types = [f"p{i}\t{_TYPES[i % len(_TYPES)]}\n" for i in range(60)]
+    types = [f"p{i}\t{TYPES[i % len(TYPES)]}\n" for i in range(60)]
     (tmp_path / "datasets" / "fb15k-237" / "entity_types.tsv").write_text("".join(types))
     monkeypatch.chdir(tmp_path)
     return tmp_path

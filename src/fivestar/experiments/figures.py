@@ -19,7 +19,7 @@ from fivestar.runs.settings import read_settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TYPES = (
+TYPES = (
     "/tv/tv_program",
     "/film/film",
     "/music/instrument",
@@ -94,7 +94,7 @@ def _clusters(folders: Sequence[Path]) -> Figure:
 
     maps, captions = {}, {}
     for run in map(load_run, folders):
-        name, typed = run.settings.model.name, typed_entities(run.graph, _TYPES)
+        name, typed = run.settings.model.name, typed_entities(run.graph, TYPES)
         scores = clustering_metrics(run, typed)
         maps[name] = (entity_map(run, typed), typed)
         captions[name] = f"silhouette {scores.silhouette:.3f}, purity {scores.purity:.2f}"
