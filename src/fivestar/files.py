@@ -1,20 +1,32 @@
-"""Atomic writes and file locks.
+"""Atomic writes, file locks, and checks of folders that somebody else may have written.
 
-Everything is written under a unique temporary name, synced (file and folder) and renamed, so that
-a file or folder is either complete or absent.
+Everything is written under a unique temporary name, synced (files and folders) and renamed, so that
+a file or folder is either complete or absent. What a killed process leaves behind ends in
+`.partial` and is removed by the next one that writes in the same place.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
-import tempfile
+import stat
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fivestar.errors import OutputError
+from fivestar.errors import DamagedRun, OutputError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where leftovers are not removed
+    fcntl = None  # type: ignore[assignment]
+
+_PARTIAL = ".partial"
+# Younger leftovers may belong to a process that has not locked them yet.
+_YOUNG = 60.0  # seconds
 
 
 @contextmanager
@@ -28,18 +40,21 @@ def atomic_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
         OutputError: if the folder exists or cannot be written.
     """
     target = Path(folder)
-    if target.exists():
+    if os.path.lexists(target):
         raise OutputError(f"{target} exists already; choose another folder or remove it first")
+    draft = _draft_of(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        remove_leftovers(target.parent, target.name)
+        draft.mkdir()
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror}") from error
     try:
-        yield draft
-        draft.chmod(0o755)
-        draft.rename(target)
-        _sync_folder(target.parent)
+        with _held(draft):
+            yield draft
+            sync_tree(draft)
+            draft.rename(target)
+            _sync_folder(target.parent)
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from error
     finally:
@@ -51,12 +66,12 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """Yield the path of a temporary file that replaces `path` on success.
 
     Args:
-        path: the file to write or replace. Its folder must exist.
+        path: the file to write or replace. Its folder must exist. A link is replaced, not followed.
 
     Raises:
         OutputError: if it cannot be written. The previous content is then intact.
     """
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.new")
+    draft = _draft_of(path)
     try:
         yield draft
         with draft.open("rb+") as file:
@@ -70,6 +85,81 @@ def atomic_file(path: Path) -> Iterator[Path]:
         ) from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _draft_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}{_PARTIAL}")
+
+
+@contextmanager
+def _held(draft: Path) -> Iterator[None]:
+    """Lock a draft, so that others see that its process is alive."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(draft, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes have left of a file or folder.
+
+    Args:
+        folder: Where to look.
+        name: The name of the file or folder that was not completed; None: any.
+    """
+    if fcntl is None:
+        return
+    wanted = "*" if name is None else glob.escape(name)
+    for leftover in folder.glob(f".{wanted}.*{_PARTIAL}"):
+        with suppress(OSError):
+            if _is_abandoned(leftover):
+                if leftover.is_dir():
+                    shutil.rmtree(leftover)
+                else:
+                    leftover.unlink()
+
+
+def _is_abandoned(draft: Path) -> bool:
+    kind = draft.lstat()
+    if not (stat.S_ISDIR(kind.st_mode) or stat.S_ISREG(kind.st_mode)):
+        return False
+    if time.time() - kind.st_mtime < _YOUNG:
+        return False
+    descriptor = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def check_plain_folder(folder: Path) -> None:
+    """Refuse a folder that holds links, pipes or devices.
+
+    A link could lead a write or a read out of the folder, and a pipe would block it.
+
+    Raises:
+        DamagedRun: There is one.
+    """
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            with suppress(FileNotFoundError):  # written and removed by somebody else
+                mode = path.lstat().st_mode
+                if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                    kind = "a link" if stat.S_ISLNK(mode) else "not a regular file"
+                    raise DamagedRun(
+                        f"{path}: is {kind}; a run holds plain files only: replace it by a copy "
+                        "of what it stands for, or remove it"
+                    )
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -86,6 +176,14 @@ def sync_file(path: Path) -> None:
     """Flush a written file to the disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush all files and folders of a folder to the disk."""
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            sync_file(Path(parent, name))
+        _sync_folder(Path(parent))
 
 
 def _sync_folder(folder: Path) -> None:

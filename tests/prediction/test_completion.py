@@ -6,12 +6,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.graphs import people_graph
 from typer.testing import CliRunner
 
 import fivestar
 from fivestar.cli.main import app
 from fivestar.errors import OutputError, SettingsError
+from fivestar.evaluation.calibration import Calibration
 from fivestar.graph.triples import Triples
 from fivestar.models import scoring
 from fivestar.prediction import completion, completion_file
@@ -32,7 +35,11 @@ SETTINGS = {"model": MODEL, "training": {"epochs": 25, "evaluate-every": 0, "reg
 @pytest.fixture(scope="module", params=[True, False], ids=["reciprocals", "plain"])
 def model(request):
     training = SETTINGS["training"] | {"reciprocals": request.param}
-    return fivestar.train(people_graph(0.2, 0.1), SETTINGS | {"training": training})
+    trained = fivestar.train(people_graph(0.2, 0.1), SETTINGS | {"training": training})
+    # A curve with a slope everywhere; the one that is fitted to so few facts is flat.
+    curve = Calibration("isotonic", (-6.0, -4.5, -3.0, -1.0, 0.0), (0.002, 0.01, 0.03, 0.4, 0.9))
+    trained.__dict__["calibration"] = curve
+    return trained
 
 
 def everything(trained):
@@ -49,15 +56,22 @@ def everything(trained):
             heads = model.score_heads(relation, every)
         shares = torch.log_softmax(tails, 1).numpy(), torch.log_softmax(heads, 1).numpy().T
         likely = sum(trained.calibration(share) for share in shares) / 2
-        # What neither question gives a hundredth of is never looked at.
-        seen = np.maximum(*shares) >= np.log(0.01)
-        for head, tail in zip(*np.nonzero(seen), strict=True):
-            found[int(head), relation, int(tail)] = likely[head, tail]
+        for head, tail in np.ndindex(n, n):
+            found[head, relation, tail] = likely[head, tail]
     facts = set(map(tuple, graph.facts.array.tolist()))
     return {triple: p for triple, p in found.items() if triple not in facts}
 
 
-@pytest.mark.parametrize("goal", [Goal(top=25, slots="all"), Goal(threshold=0.03, slots="all")])
+@pytest.mark.parametrize(
+    "goal",
+    [
+        Goal(top=25, slots="all"),
+        Goal(top=400, slots="all"),
+        Goal(threshold=0.03, slots="all"),
+        Goal(threshold=0.012, slots="all"),
+    ],
+    ids=str,
+)
 def test_agrees_with_scoring_everything(model, goal, monkeypatch):
     monkeypatch.setattr(completion, "TILE", 16)
     monkeypatch.setattr(completion, "BATCH_SIZE", 11)
@@ -73,8 +87,55 @@ def test_agrees_with_scoring_everything(model, goal, monkeypatch):
         best = sorted(wanted.values(), reverse=True)[: goal.top]
         np.testing.assert_allclose(found.probabilities, best, atol=1e-4)
     else:
-        sure = {triple for triple, p in wanted.items() if p >= goal.threshold + 1e-3}
+        sure = {triple for triple, p in wanted.items() if p >= goal.threshold + 1e-4}
         assert sure <= set(got)
+        assert all(wanted[triple] >= goal.threshold - 1e-4 for triple in got)
+
+
+def test_what_cannot_be_decided_is_stated(model):
+    """More triples are wanted than have any share worth looking at."""
+    found = complete(model, Goal(top=100_000, slots="all"))
+    assert found.floor == 0.001
+    assert complete(model, Goal(top=5, slots="all")).floor is None
+    assert complete(model, Goal(threshold=0.05, slots="all")).floor is None
+
+
+def test_a_threshold_that_every_triple_reaches_is_refused(model):
+    with pytest.raises(SettingsError, match=r"at least 0\.002, so a threshold of 0\.001"):
+        complete(model, Goal(threshold=0.001))
+
+
+@given(
+    st.lists(st.floats(-9, 0), min_size=2, max_size=6, unique=True),
+    st.lists(st.floats(0.001, 1), min_size=6, max_size=6),
+    st.floats(0.001, 0.999),
+)
+def test_the_least_log_prob_is_where_the_curve_reaches_a_probability(points, values, wanted):
+    isotonic = Calibration("isotonic", tuple(sorted(points)), tuple(sorted(values[: len(points)])))
+    platt = Calibration("platt", (values[0], points[0]), ())
+    for curve in (isotonic, platt):
+        least = curve.min_log_prob(wanted)
+        if np.isfinite(least):
+            assert curve(least) == pytest.approx(wanted, abs=1e-6)
+            assert (curve(np.linspace(least - 20, least, 50)) <= wanted + 1e-6).all()
+        else:
+            reached = curve(np.linspace(-30, 0, 50)) >= wanted
+            assert reached.all() if least < 0 else not reached.any()
+
+
+def test_another_model_of_the_same_beginning_is_another_completion(model, tmp_path, monkeypatch):
+    def stopped(self, number, best, on_rows):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Completer, "complete_relation", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        complete_to_file(tmp_path / "new.tsv", model, Goal(top=3))
+    with torch.no_grad():
+        model.model.entities[-1] += 1e-3
+    with pytest.raises(OutputError, match="another completion"):
+        complete_to_file(tmp_path / "new.tsv", model, Goal(top=3))
+    with torch.no_grad():
+        model.model.entities[-1] -= 1e-3
 
 
 def test_seen_slots_only(model):

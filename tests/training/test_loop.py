@@ -16,6 +16,7 @@ from fivestar.errors import (
     Diverged,
     FivestarError,
     OutputError,
+    Paused,
     SettingsError,
     SourceNotFound,
 )
@@ -513,7 +514,11 @@ def test_foreign_folders_and_manifests_are_refused(graph, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_refused(graph, tmp_path):
-    fivestar.train(graph, small(epochs=2), tmp_path / "run")
+    def pause(_):
+        raise Paused("enough")
+
+    with pytest.raises(Paused):
+        fivestar.train(graph, small(epochs=2), tmp_path / "run", on_epoch=pause)
     path = tmp_path / "run" / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(DamagedCheckpoint, match="cannot be resumed from"):

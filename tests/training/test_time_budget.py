@@ -303,7 +303,7 @@ def test_settings_that_diverge_leave_the_default(tmp_path, monkeypatch, few_tria
 def test_a_paused_run_resumes_and_is_locked_meanwhile(tmp_path, few_trials):
     def pause(line):
         if line["epoch"] == 10:
-            with pytest.raises(OutputError, match="another process"):
+            with pytest.raises(OutputError, match=r"process \d+ on .* writes to this run"):
                 fivestar.resume(tmp_path / "run")
             raise Paused("enough")
 

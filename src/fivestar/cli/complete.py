@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 import fivestar
-from fivestar.cli.terminal import counting_progress
+from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
 
 EXAMPLE = "Example: fivestar complete my_run --top 1000 --out new.tsv"
@@ -66,3 +66,8 @@ def complete(
     if rows:
         screen.print(table)
     screen.print(f"{len(found):,} new triples in {out}", markup=False, soft_wrap=True)
+    if found.new.floor is not None:
+        warn(
+            f"answers with a share below {found.new.floor:g} of their query were not considered: "
+            f"there may be more triples, as probable as the last of these {len(found):,}"
+        )

@@ -138,6 +138,11 @@ def _train(  # noqa: PLR0913
             raise SettingsError(
                 "--resume uses the graph and settings of the run: omit all other options"
             )
+        if (resume_from / "manifest.json").exists():
+            text = f"{resume_from} is complete: there is nothing to resume"
+            err.print(text, markup=False, soft_wrap=True)
+            _report(fivestar.resume(resume_from).metrics, resume_from)
+            return
         metrics = resume_budget(resume_from, began, tensorboard=tensorboard)
         if metrics is None:
             _resume(resume_from, tensorboard=tensorboard)

@@ -11,6 +11,7 @@ Platt scaling, whichever predicts the other half of validation better.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,6 +55,32 @@ class Calibration:
             return _sigmoid(coefficient * x + intercept)
         found: Numbers = np.interp(x, self.points, self.probabilities)
         return found
+
+    def min_log_prob(self, probability: float) -> float:
+        """Return the log p from which on answers have at least this probability.
+
+        Returns:
+            −inf if all answers have it, inf if none has.
+
+        >>> curve = Calibration("isotonic", (-4.0, -2.0, 0.0), (0.1, 0.1, 0.9))
+        >>> curve.min_log_prob(0.05), curve.min_log_prob(0.5), curve.min_log_prob(0.95)
+        (-inf, -1.0, inf)
+        """
+        if self.method == "platt":
+            coefficient, intercept = self.points
+            if coefficient <= 0:  # the same probability for all
+                return -math.inf if float(self(0.0)) >= probability else math.inf
+            if not 0 < probability < 1:
+                return -math.inf if probability <= 0 else math.inf
+            return (math.log(probability / (1 - probability)) - intercept) / coefficient
+        reached = np.flatnonzero(np.asarray(self.probabilities) >= probability)
+        if not len(reached):
+            return math.inf
+        after = int(reached[0])
+        if after == 0:
+            return -math.inf
+        (x0, x1), (p0, p1) = (v[after - 1 : after + 1] for v in (self.points, self.probabilities))
+        return x0 + (probability - p0) * (x1 - x0) / (p1 - p0)
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields, for JSON."""

@@ -86,7 +86,7 @@ def _schema(model: type) -> type[BaseModel]:
         if problem:
             raise RegistrationError(f"the option {parameter.name!r} of {model.__name__} {problem}")
     fields: dict[str, Any] = {p.name: (hints[p.name], p.default) for p in own}
-    config = ConfigDict(extra="forbid", protected_namespaces=())
+    config = ConfigDict(extra="forbid", protected_namespaces=(), allow_inf_nan=False)
     return create_model(f"{model.__name__}Options", __config__=config, **fields)
 
 

@@ -37,8 +37,9 @@ Ids = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 # Which entities may be heads and tails: those seen there in train, or all.
 Slots = Literal["seen", "all"]
-# Answers with a smaller softmax probability are never returned.
-_MIN_PROB = 0.01
+# The most probable triples are sought among answers with at least the first softmax probability;
+# if these do not decide, with at least the next.
+FLOORS = (1e-2, 1e-3)
 # Rounding error of exp followed by log.
 _TOLERANCE = 1e-4
 
@@ -67,6 +68,8 @@ class NewTriples:
     triples: Triples
     probabilities: Numbers
     log_probs: Numbers  # mean of log p over both queries; breaks ties
+    # If set, answers with a smaller softmax probability were not considered.
+    floor: float | None = None
 
     @classmethod
     def of(cls, triples: Triples, probabilities: Numbers, log_probs: Numbers) -> NewTriples:
@@ -113,15 +116,23 @@ NO_TRIPLES = NewTriples(Triples.of([]), np.zeros(0), np.zeros(0))
 class Completer:
     """Finds probable new triples, one relation after the other."""
 
-    def __init__(self, trained: TrainedModel, goal: Goal) -> None:
+    def __init__(self, trained: TrainedModel, goal: Goal, floor: float = FLOORS[0]) -> None:
         self.trained = trained
         self.goal = goal
+        self.floor = floor
         self.model: Model = trained.model
         self.graph = trained.graph
         if goal.threshold is not None and trained.calibration is None:
             raise SettingsError(
                 "without validation triples there are no calibrated probabilities to compare a "
                 "threshold with; give top instead"
+            )
+        if goal.threshold is not None and self._calibrated_min_log_prob(goal.threshold) == -np.inf:
+            assert trained.calibration is not None  # noqa: S101  (checked above)
+            least = float(trained.calibration(-np.inf))
+            raise SettingsError(
+                f"any answer has a calibrated probability of at least {least:.3g}, so a threshold "
+                f"of {goal.threshold:g} would return every triple; choose a larger one"
             )
 
     def complete_relation(
@@ -174,19 +185,32 @@ class Completer:
         return len(domain) + len(range_)
 
     def _min_log_prob(self, best: NewTriples) -> float:
-        """Return the log p that one of the two answers must reach for the triple to qualify."""
-        threshold = self.goal.threshold
-        if threshold is None and self.goal.top is not None and len(best) >= self.goal.top:
-            threshold = float(best.probabilities[self.goal.top - 1])
-        floor = float(np.log(_MIN_PROB))
-        if threshold is None:
+        """Return the log p that one of the two answers must reach for the triple to qualify.
+
+        A triple's probability is the mean of both answers', so one of them is as large.
+        """
+        if self.goal.threshold is not None:
+            return self._calibrated_min_log_prob(self.goal.threshold)
+        floor = float(np.log(self.floor))
+        if self.goal.top is None or len(best) < self.goal.top:
             return floor
-        if self.trained.calibration is None:
-            return max(floor, float(np.log(threshold)))
-        grid = np.linspace(floor, 0, 2001)
-        reached = np.flatnonzero(self.trained.calibration(grid) >= threshold)
-        # One grid point below: the calibration curve is evaluated on the grid only.
-        return float(grid[max(reached[0] - 1, 0)]) if len(reached) else 1.0
+        return max(floor, self._calibrated_min_log_prob(float(best.probabilities[-1])))
+
+    def _calibrated_min_log_prob(self, probability: float) -> float:
+        calibration = self.trained.calibration
+        if calibration is None:
+            return float(np.log(probability))
+        return calibration.min_log_prob(probability)
+
+    def is_exact(self, best: NewTriples) -> bool:
+        """Return whether no triple below the floor can belong to the best."""
+        if self.goal.top is None:
+            return True
+        if len(best) < self.goal.top:
+            return False
+        calibration = self.trained.calibration
+        below = self.floor if calibration is None else float(calibration(np.log(self.floor)))
+        return bool(best.probabilities[-1] > below)
 
     @torch.no_grad()
     def _query(

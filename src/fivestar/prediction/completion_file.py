@@ -12,21 +12,20 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import torch
 
 from fivestar.errors import OutputError
 from fivestar.extras import require
-from fivestar.files import write_atomic
+from fivestar.files import atomic_folder, check_plain_folder, try_file_lock, write_atomic
 from fivestar.graph.rdf_terms import RDF, name_as_iri
 from fivestar.graph.vocabulary import NAME_TYPE
-from fivestar.prediction.completion import NO_TRIPLES, Completer, Goal, NewTriples
+from fivestar.prediction.completion import FLOORS, NO_TRIPLES, Completer, Goal, NewTriples
 from fivestar.prediction.predictions import html_table
 
 if TYPE_CHECKING:
@@ -95,8 +94,23 @@ def complete(
     With `parts`, a folder, each finished relation is written there and not computed again.
     """
     chosen = list(range(len(trained.graph.relations)) if relations is None else relations)
-    completer, best, done = Completer(trained, goal), NO_TRIPLES, 0
-    total = sum(completer.num_queries(number) for number in chosen)
+    best = NO_TRIPLES
+    for floor in FLOORS:
+        completer = Completer(trained, goal, floor)
+        place = None if parts is None else parts / f"{floor:g}"
+        best = _complete(completer, chosen, progress, place)
+        if completer.is_exact(best):
+            return best
+    return replace(best, floor=FLOORS[-1])
+
+
+def _complete(
+    completer: Completer, relations: Sequence[int], progress: Progress | None, parts: Path | None
+) -> NewTriples:
+    best, done = NO_TRIPLES, 0
+    total = sum(completer.num_queries(number) for number in relations)
+    if parts is not None:
+        parts.mkdir(exist_ok=True)
 
     def count(queries: int) -> None:
         nonlocal done
@@ -104,7 +118,7 @@ def complete(
         if progress is not None:
             progress(done, total)
 
-    for number in chosen:
+    for number in relations:
         part = None if parts is None else parts / f"{number}.parquet"
         if part is not None and part.exists():
             new = NewTriples.from_arrow(pq.read_table(part))
@@ -113,7 +127,7 @@ def complete(
             new = completer.complete_relation(number, best, count)
             if part is not None:
                 write_atomic(part, _parquet(new.as_arrow()))
-        best = (best + new).best(goal)
+        best = (best + new).best(completer.goal)
     return best
 
 
@@ -129,16 +143,21 @@ def complete_to_file(
     parts = path.with_name(f".{path.name}.parts")
     state = json.dumps({"of": _fingerprint(trained, relations), **asdict(goal)}, sort_keys=True)
     state_file = parts / "goal.json"
-    if parts.exists() and (not state_file.exists() or state_file.read_text() != state):
-        raise OutputError(
-            f"{parts} holds the partial results of another completion; finish that one with its "
-            "own settings, or remove the folder"
-        )
-    parts.mkdir(exist_ok=True)
-    write_atomic(state_file, state.encode())
-    new = complete(trained, goal, relations, progress, parts)
-    write_atomic(path, _encoded(Completion.of(new, trained).table, path.suffix.lower()))
-    shutil.rmtree(parts)
+    if not parts.exists():
+        with atomic_folder(parts) as draft:
+            write_atomic(draft / state_file.name, state.encode())
+    check_plain_folder(parts)
+    with try_file_lock(parts / ".lock") as is_free:
+        if not is_free:
+            raise OutputError(f"{path}: another process writes this completion; wait for it")
+        if not state_file.is_file() or state_file.read_text() != state:
+            raise OutputError(
+                f"{parts} holds the partial results of another completion; finish that one with "
+                "its own settings, or remove the folder"
+            )
+        new = complete(trained, goal, relations, progress, parts)
+        write_atomic(path, _encoded(Completion.of(new, trained).table, path.suffix.lower()))
+        shutil.rmtree(parts)
     return new
 
 
@@ -208,8 +227,13 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def _fingerprint(trained: TrainedModel, relations: Sequence[int] | None) -> str:
-    """Return a hash that tells models apart: of the settings and some of the parameters."""
-    model = trained.model
-    values = torch.cat([model.entities[:1000].flatten(), model.relations.flatten()])
-    text = f"{trained.settings.as_toml()}{len(trained.graph.facts)}{relations}"
-    return hashlib.sha256(text.encode() + values.detach().cpu().numpy().tobytes()).hexdigest()
+    """Return a hash of all that a completion depends on: settings, graph and weights."""
+    text = f"{trained.settings.as_toml()}{trained.graph.facts.array.shape}{relations}"
+    digest = hashlib.blake2b(text.encode(), digest_size=32)
+    digest.update(trained.graph.facts.array.tobytes())
+    if trained.calibration is not None:
+        digest.update(json.dumps(trained.calibration.as_json()).encode())
+    for name, table in sorted(trained.model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(table.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()

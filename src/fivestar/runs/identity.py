@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.defaults import baseline
 from fivestar.runs.renamed import original_names
 from fivestar.runs.settings import Settings
@@ -57,3 +58,12 @@ def hash_of(values: Mapping[str, Any]) -> str:
     """Return the hash of the learned settings of a run."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+
+
+def graph_hash(graph: KnowledgeGraph) -> str:
+    """Return 16 hexadecimal digits of the ids and sizes that a model of a graph depends on."""
+    digest = hashlib.blake2b(digest_size=HASH_DIGITS // 2)
+    digest.update(f"{len(graph.entities)} {len(graph.relations)}".encode())
+    for split in (graph.train, graph.valid):
+        digest.update(split.array.astype("<i4").tobytes())
+    return digest.hexdigest()

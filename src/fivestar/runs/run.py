@@ -17,7 +17,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +29,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file
 from torch import Tensor
 
-from fivestar.errors import DamagedRun, SourceNotFound
-from fivestar.files import atomic_file, atomic_folder, write_atomic
+from fivestar.errors import DamagedRun, OutputError, SettingsError, SourceNotFound
+from fivestar.files import (
+    atomic_file,
+    atomic_folder,
+    check_plain_folder,
+    remove_leftovers,
+    try_file_lock,
+    write_atomic,
+)
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.storage import load_graph, save_graph
 from fivestar.models import conversion
@@ -55,6 +64,8 @@ TRIALS = "trials.jsonl"
 WORK = "search"
 FORMAT = "fivestar-run"
 VERSION = 1
+# Held while a process writes to the run, and who that is.
+_LOCK, _OWNER = ".lock", ".owner"
 _DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
 
 
@@ -70,7 +81,9 @@ class Run:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save the run in a new folder, for `load` and every command."""
-        save_run(self, begin_run(self.graph, self.settings, folder))
+        with atomic_folder(folder) as draft:
+            _write_beginning(self.graph, self.settings, draft)
+            save_run(self, draft)
 
 
 def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
@@ -81,12 +94,63 @@ def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
     return model.eval()
 
 
-def begin_run(graph: KnowledgeGraph, settings: Settings, folder: str | os.PathLike[str]) -> Path:
-    """Create the folder of a new run with its graph and settings; refuse an existing folder."""
+def begin_run(
+    graph: KnowledgeGraph,
+    settings: Settings,
+    folder: str | os.PathLike[str],
+    prepare: Callable[[Path], None] | None = None,
+) -> Path:
+    """Create the folder of a new run with its graph and settings.
+
+    Args:
+        graph: The graph.
+        settings: The settings.
+        folder: The folder; it must not exist.
+        prepare: Called with the folder before it becomes visible, to write what resuming needs.
+
+    Raises:
+        OutputError: The folder exists or cannot be written.
+        SettingsError: The settings would not be the same when they are read again.
+    """
     with atomic_folder(folder) as draft:
-        save_graph(graph, draft / "graph")
-        write_atomic(draft / "settings.toml", settings.as_toml().encode())
+        _write_beginning(graph, settings, draft)
+        if prepare is not None:
+            prepare(draft)
     return Path(folder)
+
+
+def _write_beginning(graph: KnowledgeGraph, settings: Settings, folder: Path) -> None:
+    save_graph(graph, folder / "graph")
+    write_atomic(folder / "settings.toml", settings.as_toml().encode())
+    if _read_run_settings(folder) != settings:
+        raise SettingsError("the settings cannot be saved: they would not be read back as they are")
+
+
+@contextmanager
+def run_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run while something is written into its folder.
+
+    The operating system releases it when the process ends, however it ends.
+
+    Raises:
+        OutputError: Another process holds it, or the folder cannot be written.
+        DamagedRun: The folder holds links, pipes or devices.
+    """
+    check_plain_folder(folder)
+    owner = folder / _OWNER
+    try:
+        remove_leftovers(folder)
+        with try_file_lock(folder / _LOCK) as is_free:
+            if not is_free:
+                who = owner.read_text(encoding="utf-8") if owner.is_file() else "another process"
+                raise OutputError(f"{folder}: {who} writes to this run; wait until it has ended")
+            write_atomic(owner, f"process {os.getpid()} on {platform.node()}".encode())
+            try:
+                yield
+            finally:
+                owner.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def read_begun_run(folder: Path) -> tuple[KnowledgeGraph, Settings]:
@@ -168,7 +232,21 @@ def load_run(
         raise DamagedRun(
             f"{path}: its files do not match one another ({error}); train it again"
         ) from error
+    check_finite(model, path)
     return Run(graph, settings, model, metrics, history)
+
+
+def check_finite(model: Model, folder: Path) -> None:
+    """Refuse weights that are not finite: their scores and ranks would mean nothing.
+
+    Raises:
+        DamagedRun: There are such weights.
+    """
+    for name, table in model.state_dict().items():
+        if not bool(torch.isfinite(table).all()):
+            raise DamagedRun(
+                f"{folder}: its {name} hold values that are not finite; train it again"
+            )
 
 
 def verified_files(folder: Path) -> list[str]:
@@ -180,6 +258,7 @@ def verified_files(folder: Path) -> list[str]:
     """
     if not folder.is_dir():
         raise SourceNotFound(f"no folder {folder}; give the folder of a trained model")
+    check_plain_folder(folder)
     path = folder / MANIFEST
     if not path.is_file():
         advice = f"its training has not ended: resume it with fivestar.resume('{folder}')"

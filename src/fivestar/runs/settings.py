@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
 
 _LARGEST_FILE = 1 << 20
+# More threads than any machine has, and few enough that the operating system starts them.
+MAX_THREADS = 1024
+# Larger whole numbers do not fit a TOML file or a tensor.
+_MAX_COUNT = 2**31 - 1
 _OVER_NEGATIVES = ("negative-sampling", "margin")
 # Settings that mean something for some objectives only.
 _ONLY_FOR: dict[str, Collection[str]] = {
@@ -52,7 +56,9 @@ def _known_name(name: str, known: Collection[str]) -> str:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
+    )
 
 
 class ModelSettings(_Section):
@@ -65,11 +71,14 @@ class ModelSettings(_Section):
     {'norm': 'l2'}
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
     name: str = Field("fivestar", description="Name of the model; `fivestar models` lists them.")
     dim: int = Field(
-        100, ge=1, description="Embedding dimension (complex dimensions for complex models)."
+        100,
+        ge=1,
+        le=_MAX_COUNT,
+        description="Embedding dimension (complex dimensions for complex models).",
     )
 
     @property
@@ -89,6 +98,7 @@ class TrainingSettings(_Section):
     num_candidates: int = Field(
         0,
         ge=0,
+        le=_MAX_COUNT,
         description="Sampled candidates per step, besides the targets (0: all entities).",
     )
     relation_loss_weight: float = Field(
@@ -97,9 +107,9 @@ class TrainingSettings(_Section):
         description="Weight of the auxiliary relation-prediction loss (0: off).",
     )
     num_relation_candidates: int = Field(
-        0, ge=0, description="Relations sampled per step for that loss (0: all)."
+        0, ge=0, le=_MAX_COUNT, description="Relations sampled per step for that loss (0: all)."
     )
-    num_negatives: int = Field(64, ge=1, description="Negative samples per triple.")
+    num_negatives: int = Field(64, ge=1, le=_MAX_COUNT, description="Negative samples per triple.")
     negatives_from: Literal["all", "unknown"] = Field(
         "all",
         description="Sample negatives from all entities, or only from non-answers.",
@@ -118,8 +128,8 @@ class TrainingSettings(_Section):
         ge=0,
         description="Self-adversarial temperature. (default: none, equal weights)",
     )
-    epochs: int = Field(40, ge=0, description="Passes over the training queries.")
-    batch_size: int = Field(500, ge=1, description="Queries per batch.")
+    epochs: int = Field(40, ge=0, le=_MAX_COUNT, description="Passes over the training queries.")
+    batch_size: int = Field(500, ge=1, le=_MAX_COUNT, description="Queries per batch.")
     optimizer: Literal["adagrad", "adam", "sgd", "riemannian-sgd"] = Field(
         "adagrad", description="Optimizer; riemannian-sgd is for MuRP."
     )
@@ -142,6 +152,7 @@ class TrainingSettings(_Section):
     average: int = Field(
         0,
         ge=0,
+        le=_MAX_COUNT,
         description="Average the weights of about the last N epochs (0: off).",
     )
     clip: float = Field(
@@ -156,21 +167,25 @@ class TrainingSettings(_Section):
         description="Batch unique (head, relation) queries, or single triples (slower, same loss).",
     )
     patience: int = Field(
-        0, ge=0, description="Stop early after this many validations without a better MRR (0: off)."
+        0,
+        ge=0,
+        le=_MAX_COUNT,
+        description="Stop early after this many validations without a better MRR (0: off).",
     )
     evaluate_every: int = Field(
-        5, ge=0, description="Epochs between validations (0: no validation)."
+        5, ge=0, le=_MAX_COUNT, description="Epochs between validations (0: no validation)."
     )
     validation_queries: int = Field(
         0,
         ge=0,
+        le=_MAX_COUNT,
         description="Rank a fixed sample of this many validation queries, two per triple (0: all).",
     )
     refit: bool = Field(
         default=False,
         description="Train again on train and valid for the best number of epochs.",
     )
-    checkpoint_every: int = Field(1, ge=1, description="Epochs between checkpoints.")
+    checkpoint_every: int = Field(1, ge=1, le=_MAX_COUNT, description="Epochs between checkpoints.")
     checkpoint_minutes: float = Field(
         10.0, gt=0, description="Minutes between checkpoints within an epoch."
     )
@@ -178,7 +193,7 @@ class TrainingSettings(_Section):
         (), description="Epochs whose weights are saved for analysis, as in 0,5,10."
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Random seed.")
-    threads: int = Field(0, ge=0, description="CPU threads (0: all).")
+    threads: int = Field(0, ge=0, le=MAX_THREADS, description="CPU threads (0: all).")
     memory: str | None = Field(
         None, description="Limit of the working set, as in 2GiB. (default: none)"
     )

@@ -3,16 +3,24 @@
 The file is written under another name, synced and renamed, so that there is a complete one at every
 moment. The order of the data follows from the seed and the epoch, so epoch and step are all that is
 saved of it. Tensors are in safetensors; nothing is pickled.
+
+The header holds a hash of the tensors and of the progress, and what the checkpoint belongs to: the
+graph, the settings and the seed. Checkpoints of version 1 had neither; they are read, too. Nothing
+is used before everything is checked.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
+from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -23,6 +31,8 @@ from fivestar.runs.run import write_tensors
 # Copies of the weights besides those that are trained: the best so far, and their average.
 Part = Literal["best", "average"]
 WeightCopies = dict[Part, dict[str, Tensor]]
+FORMAT = "fivestar-checkpoint"
+VERSION = 2
 
 
 @dataclass
@@ -48,8 +58,12 @@ class Progress:
     before_refit: dict[str, Any] = field(default_factory=dict)
 
 
+_PROGRESS = TypeAdapter(Progress)
+
+
 def save_checkpoint(
     path: Path,
+    identity: str,
     model: Model,
     optimizer: torch.optim.Optimizer,
     copies: WeightCopies,
@@ -62,48 +76,75 @@ def save_checkpoint(
     for number, table in enumerate(_tables(optimizer)):
         for name, value in optimizer.state[table].items():
             tensors[f"optimizer.{number}.{name}"] = torch.as_tensor(value)
-    write_tensors(path, tensors, {"progress": json.dumps(asdict(progress))})
+    text = json.dumps(asdict(progress))
+    notes = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "run": identity,
+        "progress": text,
+        "hash": _hash(tensors, text),
+    }
+    write_tensors(path, tensors, notes)
 
 
 def read_progress(path: Path) -> Progress:
     """Read the progress of a checkpoint without its tensors."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return Progress(**json.loads(file.metadata()["progress"]))
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from error
+    with _checked(path), safe_open(path, framework="pt") as file:
+        return _progress(_notes(file))
 
 
 def load_checkpoint(
-    path: Path, model: Model, optimizer: torch.optim.Optimizer
+    path: Path, identity: str, model: Model, optimizer: torch.optim.Optimizer
 ) -> tuple[Progress, WeightCopies]:
-    """Load model and optimizer state; return the progress and the other copies of the weights."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            progress = Progress(**json.loads(file.metadata()["progress"]))
-            names = {part: _names(file.keys(), f"{part}.") for part in ("model", "optimizer")}
-            # One tensor at a time: the file is as large as all that training holds.
-            weights = model.state_dict()
-            if set(names["model"]) != set(weights):
-                raise ValueError("the tables differ from those of this model")  # noqa: TRY301
-            for name, table in weights.items():
-                _fill(table, file.get_tensor(f"model.{name}"))
-            tables = _tables(optimizer)
-            for name in names["optimizer"]:
-                number, key = name.split(".", 1)
-                table = tables[int(number)]
-                state = file.get_tensor(f"optimizer.{name}")
-                # Only state of the shape of the table moves to its device.
-                device = table.device if state.shape == table.shape else torch.device("cpu")
-                optimizer.state[table][key] = state.to(device)
-            device = tables[0].device
-            copies: WeightCopies = {
-                part: {
-                    name: file.get_tensor(f"{part}.{name}").to(device)
-                    for name in _names(file.keys(), f"{part}.")
-                }
-                for part in get_args(Part)
+    """Load model and optimizer state; return the progress and the other copies of the weights.
+
+    Args:
+        path: The checkpoint.
+        identity: What it must belong to: graph, settings and seed.
+        model: The model; filled if the whole checkpoint is valid.
+        optimizer: Its optimizer; likewise.
+
+    Raises:
+        DamagedCheckpoint: It has changed since it was written, belongs to another run, or does not
+            fit the model.
+    """
+    with _checked(path), safe_open(path, framework="pt") as file:
+        notes = _notes(file)
+        if notes.get("run", identity) != identity:
+            raise ValueError("it belongs to a run with another graph, settings or seed")
+        progress = _progress(notes)
+        weights, tables = model.state_dict(), _tables(optimizer)
+        shapes = _expected_shapes(weights, tables, file.keys())
+        # The tensors are mapped into memory and checked one at a time.
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        for name, tensor in tensors.items():
+            _check_tensor(name, tensor, shapes[name])
+        if "hash" in notes and _hash(tensors, notes["progress"]) != notes["hash"]:
+            raise ValueError("it has changed since it was written")
+        for name, table in weights.items():
+            table.copy_(tensors[f"model.{name}"])
+        for name in _names(tensors, "optimizer."):
+            number, key = name.split(".", 1)
+            table, state = tables[int(number)], tensors[f"optimizer.{name}"]
+            # Only state of the shape of the table moves to its device.
+            device = table.device if state.shape == table.shape else torch.device("cpu")
+            optimizer.state[table][key] = state.to(device, copy=True)
+        device = tables[0].device
+        copies: WeightCopies = {
+            part: {
+                name: tensors[f"{part}.{name}"].to(device, copy=True)
+                for name in _names(tensors, f"{part}.")
             }
+            for part in get_args(Part)
+        }
+        return progress, copies
+
+
+@contextmanager
+def _checked(path: Path) -> Iterator[None]:
+    """Turn everything that can be wrong with a checkpoint into one error."""
+    try:
+        yield
     except (
         OSError,
         SafetensorError,
@@ -112,9 +153,65 @@ def load_checkpoint(
         TypeError,
         ValueError,
         RuntimeError,
+        RecursionError,
     ) as error:
         raise _damaged(path, error) from error
-    return progress, copies
+
+
+def _notes(file: Any) -> dict[str, str]:
+    """Return the metadata of a checkpoint of a version that can be read."""
+    notes = file.metadata() or {}
+    if "format" not in notes:  # version 1
+        return {"progress": notes["progress"]}
+    if (notes["format"], notes["version"]) != (FORMAT, str(VERSION)):
+        raise ValueError(
+            f"it is {notes['format']} {notes['version']}, this fivestar reads {FORMAT} {VERSION}"
+        )
+    for name in ("run", "hash", "progress"):
+        notes[name]  # a KeyError if it is missing
+    return notes
+
+
+def _progress(notes: Mapping[str, str]) -> Progress:
+    """Return the progress that a checkpoint records, with valid types."""
+    return _PROGRESS.validate_python(json.loads(notes["progress"]), strict=False)
+
+
+def _expected_shapes(
+    weights: Mapping[str, Tensor], tables: Sequence[Tensor], names: Sequence[str]
+) -> dict[str, tuple[torch.Size, ...]]:
+    """Return the shapes that each tensor of a checkpoint may have."""
+    shapes: dict[str, tuple[torch.Size, ...]] = {}
+    for name in names:
+        part, _, rest = name.partition(".")
+        if part == "optimizer":
+            shapes[name] = (tables[int(rest.partition(".")[0])].shape, torch.Size())
+        elif part in ("model", *get_args(Part)):
+            shapes[name] = (weights[rest].shape,)
+        else:
+            raise ValueError(f"it holds an unknown tensor {name!r}")
+    for part in ("model", *get_args(Part)):
+        present = set(_names(names, f"{part}."))
+        if present != set(weights) and (present or part == "model"):
+            raise ValueError("the tables differ from those of this model")
+    return shapes
+
+
+def _check_tensor(name: str, tensor: Tensor, shapes: tuple[torch.Size, ...]) -> None:
+    if tensor.shape not in shapes:
+        raise ValueError(f"{name} has the shape {tuple(tensor.shape)}, not {tuple(shapes[0])}")
+    if tensor.dtype not in (torch.float32, torch.float64, torch.int64):
+        raise ValueError(f"{name} is of type {tensor.dtype}")
+    if not bool(torch.isfinite(tensor).all()):
+        raise ValueError(f"{name} holds values that are not finite")
+
+
+def _hash(tensors: Mapping[str, Tensor], progress: str) -> str:
+    digest = hashlib.blake2b(progress.encode(), digest_size=16)
+    for name in sorted(tensors):
+        digest.update(f"{name} {tuple(tensors[name].shape)} ".encode())
+        digest.update(tensors[name].detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def _damaged(path: Path, error: Exception) -> DamagedCheckpoint:
@@ -143,11 +240,5 @@ def _tables(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [table for group in optimizer.param_groups for table in group["params"]]
 
 
-def _names(keys: list[str], prefix: str) -> list[str]:
+def _names(keys: Iterable[str], prefix: str) -> list[str]:
     return [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
-
-
-def _fill(table: Tensor, content: Tensor) -> None:
-    if table.shape != content.shape:
-        raise ValueError(f"a table of shape {tuple(content.shape)}, not {tuple(table.shape)}")
-    table.copy_(content)

@@ -17,6 +17,7 @@ from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.plugins import OBJECTIVES, REGULARIZERS
+from fivestar.runs.identity import graph_hash, settings_hash
 from fivestar.runs.run import (
     CHECKPOINT,
     build_model,
@@ -75,6 +76,7 @@ class Trainer:
         self.device = _device(training.device)
         self.progress = Progress()
         self.source: Path | None = None
+        self._graph_hash: str | None = None
         self._set_up(graph.train)
         check_batch_norm(self.model, settings, self.sizes.rows, len(graph.train))
         queries, score_bytes = training.validation_queries, self.sizes.score_bytes
@@ -107,7 +109,9 @@ class Trainer:
         path = self.folder / CHECKPOINT
         if read_progress(path).before_refit:
             self._set_up(self._all_facts())
-        self.progress, copies = load_checkpoint(path, self.model, self.optimizer.torch_optimizer)
+        self.progress, copies = load_checkpoint(
+            path, self._identity(), self.model, self.optimizer.torch_optimizer
+        )
         self.best, self.average.tables = copies["best"], copies["average"]
 
     def warm_start(self, run: Path) -> None:
@@ -130,7 +134,8 @@ class Trainer:
         del self.model, self.optimizer, self.similarity, self.queries, self.best, self.average
         self._set_up(self._all_facts())
         if self.folder is not None and (self.folder / ORIGIN).exists():
-            load_checkpoint(self.folder / ORIGIN, self.model, self.optimizer.torch_optimizer)
+            path = self.folder / ORIGIN
+            load_checkpoint(path, self._identity(), self.model, self.optimizer.torch_optimizer)
         elif self.source is not None:
             self.warm_start(self.source)
         self.save_checkpoint()
@@ -172,7 +177,17 @@ class Trainer:
             self.model.load_state_dict(self.best)
         elif self.average.tables:
             self.model.load_state_dict(self.average.tables)
+        self._check_weights()
         return self.model
+
+    def _check_weights(self) -> None:
+        """Raise Diverged if the last update has made a weight infinite or NaN."""
+        for name, table in self.model.state_dict().items():
+            if not bool(torch.isfinite(table).all()):
+                raise Diverged(
+                    f"the {name} hold values that are not finite after epoch "
+                    f"{self.progress.epoch}; train again with a smaller lr or a larger reg-weight"
+                )
 
     def _make_step(self) -> Step:
         training, regularizer = self.training, REGULARIZERS[self.training.regularizer]
@@ -301,13 +316,31 @@ class Trainer:
             torch.manual_seed(self.training.seed * 1_000_003 + step)
             yield
 
-    def save_checkpoint(self, name: str = CHECKPOINT) -> None:
+    def save_checkpoint(self, name: str = CHECKPOINT, folder: Path | None = None) -> None:
         """Write a checkpoint, if there is a folder."""
         self._saved_at = time.perf_counter()
-        if self.folder is not None:
-            path = self.folder / name
+        folder = folder or self.folder
+        if folder is not None:
             copies: WeightCopies = {"best": self.best, "average": self.average.tables}
-            save_checkpoint(path, self.model, self.optimizer.torch_optimizer, copies, self.progress)
+            save_checkpoint(
+                folder / name,
+                self._identity(),
+                self.model,
+                self.optimizer.torch_optimizer,
+                copies,
+                self.progress,
+            )
+
+    def _identity(self) -> str:
+        """Return what a checkpoint belongs to: the graph, the settings and the seed.
+
+        A time limit ends a run, but does not change what it has learned before.
+        """
+        if self._graph_hash is None:
+            self._graph_hash = graph_hash(self.graph)
+        training = self.settings.training.model_copy(update={"max_minutes": 0.0})
+        learned = settings_hash(self.settings.model_copy(update={"training": training}))
+        return f"{self._graph_hash}-{learned}-{self.training.seed}"
 
     def _save_snapshot(self) -> None:
         """Save the weights of the first training if there is to be a snapshot of this epoch."""

@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.runs.run import CHECKPOINT, Run, begin_run, read_begun_run, save_run
+from fivestar.runs.run import (
+    CHECKPOINT,
+    MANIFEST,
+    Run,
+    begin_run,
+    load_run,
+    read_begun_run,
+    run_lock,
+    save_run,
+)
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.training.loop import ORIGIN, Callback, StepCallback, Trainer
 from fivestar.training.validation import StageCallback
@@ -66,13 +75,19 @@ def train(
     trainer = Trainer(graph, settings, folder)  # first, because it checks the settings
     if source is not None:
         trainer.warm_start(Path(source))
-    if folder is not None:
-        begin_run(graph, settings, folder)
+    if folder is None:
+        return finish(trainer, on_epoch, on_step, on_stage)
+
+    def save_origin(draft: Path) -> None:
+        """Write what a warm start begins with: a resumed run must not start from scratch."""
         if source is not None:
             if settings.training.refit:
-                trainer.save_checkpoint(ORIGIN)
-            trainer.save_checkpoint()  # a resumed run must not start from scratch
-    return finish(trainer, on_epoch, on_step, on_stage)
+                trainer.save_checkpoint(ORIGIN, draft)
+            trainer.save_checkpoint(folder=draft)
+
+    begin_run(graph, settings, folder, save_origin)
+    with run_lock(folder):
+        return finish(trainer, on_epoch, on_step, on_stage)
 
 
 def resume(
@@ -81,13 +96,21 @@ def resume(
     on_step: StepCallback | None = None,
     on_stage: StageCallback | None = None,
 ) -> Run:
-    """Resume an interrupted training; the result is the same as without the interruption."""
+    """Resume an interrupted training; the result is the same as without the interruption.
+
+    A complete run is loaded and returned as it is: there is nothing to resume.
+    """
     path = Path(folder)
+    if (path / MANIFEST).exists():
+        return load_run(path)
     graph, settings = read_begun_run(path)
-    trainer = Trainer(graph, settings, path)
-    if (path / CHECKPOINT).exists():
-        trainer.resume()
-    return finish(trainer, on_epoch, on_step, on_stage)
+    with run_lock(path):
+        if (path / MANIFEST).exists():  # another process has just completed it
+            return load_run(path)
+        trainer = Trainer(graph, settings, path)
+        if (path / CHECKPOINT).exists():
+            trainer.resume()
+        return finish(trainer, on_epoch, on_step, on_stage)
 
 
 def finish(

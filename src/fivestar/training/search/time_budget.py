@@ -17,11 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fivestar.errors import OutputError, SettingsError
+from fivestar.errors import SettingsError
 from fivestar.extras import require
-from fivestar.files import try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.runs.run import WORK, Run, begin_run, read_begun_run
+from fivestar.runs.run import WORK, Run, begin_run, read_begun_run, run_lock
 from fivestar.runs.settings import make_settings
 from fivestar.runs.units import parse_duration
 from fivestar.training.loop import Trainer
@@ -135,11 +134,9 @@ def _folder(
 def _working(folder: Path, seconds: float, seconds_used: float) -> Iterator[Clock]:
     """Lock a run and start its clock; remove the work folder when the run is complete."""
     work = folder / WORK
-    with try_file_lock(work / ".lock") as free:
-        if not free:
-            raise OutputError(f"{folder}: another process is training this run; wait for it")
+    with run_lock(folder):
         # A killed process may have left Optuna's own lock, which would block.
         (work / "journal.lock").unlink(missing_ok=True)
         with Clock(work / "clock", seconds, seconds_used) as clock:
             yield clock
-    shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
