@@ -157,8 +157,8 @@ def check_plain_folder(folder: Path) -> None:
                 if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                     kind = "a link" if stat.S_ISLNK(mode) else "not a regular file"
                     raise DamagedRun(
-                        f"{path}: is {kind}; a run holds plain files only: replace it by a copy "
-                        "of what it stands for, or remove it"
+                        f"{path}: is {kind}; a run holds plain files only: remove it, or replace "
+                        "a link by a copy of its target"
                     )
 
 
