@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from fivestar.experiments.path_loop import (
     rank_triples,
 )
 from fivestar.experiments.results import markdown_table
-from fivestar.experiments.structures import embed_in_plane, side_by_side, training_mrr
+from fivestar.experiments.structures import SHAPES, embed_in_plane, side_by_side, training_mrr
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.training.train import train
 
@@ -142,7 +143,7 @@ def test_separated_counts_seeds():
     assert result.separated("model") == (2, 2)
 
 
-@pytest.mark.parametrize(("heads", "tails"), [("path", "loop"), ("loop", "loop")])
+@pytest.mark.parametrize(("heads", "tails"), list(product(SHAPES, SHAPES)))
 def test_one_complex_number_per_entity_suffices(heads, tails):
     run = embed_in_plane(heads, tails)
     assert run.model.entities.shape == (12, 2)

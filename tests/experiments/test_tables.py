@@ -231,12 +231,14 @@ def test_models_are_compared_by_their_saved_ranks(tmp_path):
         "| wn18rr | 100 | fivestar .300 (3 runs) | complex .300 (3 runs) | not equal | +0." in page
     )
     assert "| 1.5, 1.5, 1.5 | a machine | abc | not saved |" in page
+    assert "These cells are one run: none." in page
 
 
 def test_the_page_shows_settings_and_curve(tmp_path):
     curve = [(5, 0.7, 0.31), (10, 1.5, 0.4)]
     append(entry(reg=0.3, curve=curve), tmp_path / "ledger.jsonl")
     page = results_page(tmp_path / "ledger.jsonl")
+    assert "These cells are one run: wn18rr 5★E d=100." in page
     assert "epsilon 1e-06, reg-weight 0.3 | 1.5 | a machine | abc | 5: .310 10: .400 |" in page
 
 
@@ -260,6 +262,12 @@ def test_settings_with_saved_ranks_are_preferred(tmp_path):
     (found,) = compare_models([*ledger, better], tmp_path, "fivestar", "complex")
     assert found.cells[1].entries == (ledger[1],)
     assert found.difference.mrr == 0
+    # The table shows the better settings, so the row says that these are others.
+    assert found.in_table == (True, False)
+    assert found.as_row()[2:4] == [
+        "fivestar .300 (1 run)",
+        "complex .300 (1 run, not of the table)",
+    ]
 
 
 def test_the_page_of_results_is_what_the_ledger_gives():
