@@ -75,26 +75,28 @@ def test_the_command(run, tmp_path):
 
 
 def test_inverse_pairs_share_a_class(tmp_path):
-    """The maps of two inverse relations are inverse; a third one is of another class."""
+    """The maps of up and down and of left and right are inverse, and of different classes."""
     facts = [(f"e{i}", "up", f"e{i + 1}") for i in range(40)]
-    facts += [(t, "down", h) for h, _, t in facts] + [
-        (f"e{i}", "far", f"e{i + 7}") for i in range(30)
-    ]
+    facts += [(f"e{i}", "left", f"e{i + 7}") for i in range(30)]
+    facts += [(t, {"up": "down", "left": "right"}[r], h) for h, r, t in facts]
     settings = make_settings({"model": {"dim": DIM}, "training": {"epochs": 0}})
     run = train(fivestar.read_graph(facts), settings)
-    maps = {"up": [(3, 0, 0, 1)] * 2 + [(2j, 1, 0, 1)] * 2, "far": [(1, 1, 0, 1)] * 4}
-    maps["down"] = [(d, -b, -c, a) for a, b, c, d in maps["up"]]
+    grow, spiral, shift = (3, 0, 0, 1), (2j, 1, 0, 1), (1, 1, 0, 1)
+    maps = {"up": [grow, grow, spiral, spiral], "left": [shift, spiral, spiral, spiral]}
+    for name, other in (("up", "down"), ("left", "right")):
+        maps[other] = [(d, -b, -c, a) for a, b, c, d in maps[name]]
     with torch.no_grad():
         for name, each in maps.items():
             entries = torch.tensor(each, dtype=torch.complex64).T
             row = torch.cat([torch.cat([e.real, e.imag]) for e in entries])
             run.model.relations[run.graph.relations.id_of(name)] = row
     found = inverse_pair_classes(run)
-    assert found["inverse"] == SharedClasses(1, 1.0, 2, 1.0)
-    assert found["other"] == SharedClasses(2, 0.0, 8, 0.0)
+    assert found["inverse"] == SharedClasses(2, 1.0, 3, 1.0)
+    assert found["other"] == SharedClasses(4, 0.5, 8, 0.0)
     run.save(tmp_path / "run")
-    shown = CliRunner().invoke(app, ["geometry", str(tmp_path / "run")]).stdout
-    assert "Same class in 100.0% of the dimensions of 1 inverse pairs" in " ".join(shown.split())
+    shown = " ".join(CliRunner().invoke(app, ["geometry", str(tmp_path / "run")]).stdout.split())
+    assert "relations: 2, with maps of the same class in 100.0% of the dimensions" in shown
+    assert "other pairs of these relations: 50.0%" in shown
 
 
 def test_other_models_are_refused_and_other_denominators_warned_about(run, tmp_path):

@@ -205,14 +205,15 @@ class SharedClasses:
 
 
 def inverse_pair_classes(run: Run, tolerance: float = 0.05) -> dict[str, SharedClasses]:
-    """Count how often inverse relations of the graph share a class, and all other pairs.
+    """Count how often inverse relations of the graph share a class, and others do.
 
     Args:
         run: a run of a 5★E with Möbius maps.
         tolerance: the tolerance when classifying a map.
 
     Returns:
-        The counts of the "inverse" pairs of the graph and of the "other" pairs of two relations.
+        The counts of the "inverse" pairs of the graph, and as a baseline of all "other" pairs of
+        the same relations.
 
     Raises:
         SettingsError: if the run is of another model.
@@ -222,7 +223,8 @@ def inverse_pair_classes(run: Run, tolerance: float = 0.05) -> dict[str, SharedC
     classes = classify(relation_maps(model)[:count], tolerance)
     rules = find_patterns(graph.facts, len(graph.entities), count).inverse
     inverse = {tuple(sorted((rule.given[0], rule.then))) for rule in rules}
-    others = [pair for pair in combinations(range(count), 2) if pair not in inverse]
+    paired = sorted({relation for pair in inverse for relation in pair})
+    others = [pair for pair in combinations(paired, 2) if pair not in inverse]
     return {
         "inverse": _shared_classes(classes, sorted(inverse)),
         "other": _shared_classes(classes, others),
@@ -230,6 +232,8 @@ def inverse_pair_classes(run: Run, tolerance: float = 0.05) -> dict[str, SharedC
 
 
 def _shared_classes(classes: Tensor, pairs: Sequence[tuple[int, ...]]) -> SharedClasses:
+    if not pairs:
+        return SharedClasses(0, 0.0, 0, 0.0)
     one, other = classes[torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)].unbind(dim=1)
     same = (one == other).double()
     is_exception = (one != int(MobiusClass.LOXODROMIC)) | (other != int(MobiusClass.LOXODROMIC))

@@ -90,12 +90,14 @@ def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> 
 
 
 def _show_inverse_pairs(found: dict[str, SharedClasses]) -> None:
-    if found["inverse"].pairs:
-        texts = [
-            f"{each.share:.1%} of the dimensions of {each.pairs} {kind} pairs of relations"
-            for kind, each in found.items()
-        ]
-        out.print(f"Same class in {texts[0]}, in {texts[1]}.", markup=False)
+    inverse, other = found["inverse"], found["other"]
+    if inverse.pairs:
+        baseline = f"; other pairs of these relations: {other.share:.1%}" if other.pairs else ""
+        out.print(
+            f"Inverse pairs of relations: {inverse.pairs}, "
+            f"with maps of the same class in {inverse.share:.1%} of the dimensions{baseline}.",
+            markup=False,
+        )
 
 
 def _kinds(shares: dict[str, float]) -> str:
