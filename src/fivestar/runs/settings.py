@@ -139,6 +139,12 @@ class TrainingSettings(_Section):
         description="Regularizer: n3, n3-transformed, f2, dura, none, or one of a package.",
     )
     reg_weight: float = Field(0.1, ge=0, description="Regularization weight.")
+    reg_exponent: float = Field(
+        3.0,
+        ge=2,
+        le=6,
+        description="Exponent p of Σ|x|ᵖ, of the regularizers n3 and n3-transformed.",
+    )
     label_smoothing: float = Field(
         0.0,
         ge=0,
@@ -299,6 +305,11 @@ def _check_training(training: TrainingSettings) -> None:
     if training.num_relation_candidates and not training.relation_loss_weight:
         raise SettingsError(
             "num-relation-candidates has no effect without a relation-loss-weight; set one"
+        )
+    if training.reg_exponent != 3 and training.regularizer not in ("n3", "n3-transformed"):
+        raise SettingsError(
+            f"reg-exponent has no effect with the regularizer {training.regularizer}; it belongs "
+            "to n3 and n3-transformed"
         )
     if training.refit and not training.evaluate_every:
         raise SettingsError(

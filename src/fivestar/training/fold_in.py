@@ -10,11 +10,11 @@ from fivestar.evaluation.ranking import Progress
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
-from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.gathered_rows import grad_of
 from fivestar.training.optimizers import project_to_ball
 from fivestar.training.queries import GroupedQueries
+from fivestar.training.regularizers import make_regularizer
 from fivestar.training.step import CandidateStep, Loss
 
 # Queries per batch.
@@ -53,7 +53,7 @@ def fit_new_rows(  # noqa: PLR0913
         GroupedQueries.of(triples, relations, reciprocals=training.reciprocals)
         for triples in (facts, train)
     )
-    loss = Loss(REGULARIZERS[training.regularizer], training.reg_weight)
+    loss = Loss(make_regularizer(training.regularizer, training.reg_exponent), training.reg_weight)
     step = CandidateStep(model.eval(), loss, _BATCH_SIZE)
     table = model.entities.detach()
     original = table.clone()

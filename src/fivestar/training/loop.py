@@ -16,7 +16,7 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
-from fivestar.plugins import OBJECTIVES, REGULARIZERS
+from fivestar.plugins import OBJECTIVES
 from fivestar.runs.identity import graph_hash, settings_hash
 from fivestar.runs.run import (
     CHECKPOINT,
@@ -40,6 +40,7 @@ from fivestar.training.negative_sampling import (
 )
 from fivestar.training.optimizers import Optimizer, WeightAverage
 from fivestar.training.queries import Batch, GroupedQueries
+from fivestar.training.regularizers import make_regularizer
 from fivestar.training.relation_loss import RelationLoss
 from fivestar.training.resources import (
     check_batch_norm,
@@ -190,7 +191,8 @@ class Trainer:
                 )
 
     def _make_step(self) -> Step:
-        training, regularizer = self.training, REGULARIZERS[self.training.regularizer]
+        training = self.training
+        regularizer = make_regularizer(training.regularizer, training.reg_exponent)
         if training.objective in OBJECTIVES:
             loss = Loss(
                 regularizer,

@@ -7,7 +7,7 @@ functions of squared moduli, because |x| has no gradient at 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import torch
@@ -96,8 +96,43 @@ def _cube(squared: Tensor) -> Tensor:
     return cubed
 
 
+class _Power(torch.autograd.Function):
+    """|x|ᵖ of |x|² for p ≥ 2, with the right gradient at 0."""
+
+    @staticmethod
+    def forward(ctx: Any, squared: Tensor, half: float) -> Tensor:
+        """Return (|x|²) to the power p/2."""
+        ctx.half = half
+        ctx.save_for_backward(squared)
+        return squared.pow(half)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """Return p/2 |x|ᵖ⁻² times the gradient."""
+        (squared,) = ctx.saved_tensors
+        return gradient * squared.pow(ctx.half - 1) * ctx.half, None
+
+
 def _square(squared: Tensor) -> Tensor:
     return squared
+
+
+def make_regularizer(name: str, exponent: float = 3.0) -> Regularizer | None:
+    """Return a registered regularizer, n3 and n3-transformed with another exponent if wanted.
+
+    Args:
+        name: Its name.
+        exponent: p of Σ|x|ᵖ, at least 2.
+    """
+    regularizer: Regularizer | None = REGULARIZERS[name]
+    if regularizer is None or exponent == 3:
+        return regularizer
+
+    def penalty(squared: Tensor) -> Tensor:
+        powers: Tensor = _Power.apply(squared, exponent / 2)  # type: ignore[no-untyped-call]
+        return powers
+
+    return replace(regularizer, penalty=penalty)
 
 
 # Σ |h|³ + ‖r‖³ + |t|³ (Lacroix et al. 2018).
