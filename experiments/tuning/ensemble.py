@@ -4,7 +4,7 @@
 
 If a score is a sum over dimensions, the sum of the scores of three runs of dimension 100 is the
 score of one model of dimension 300 with concatenated tables. So it is not a result of dimension 100
-and not in the tables.
+and not in the tables. Each ensemble is one line of results/ensembles.jsonl.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ import torch
 
 from fivestar.errors import SettingsError
 from fivestar.evaluation.report import evaluate
+from fivestar.experiments.records import append_record
 from fivestar.models.base import Model
 from fivestar.models.similarity import InnerProduct
+from fivestar.runs.identity import learned_settings
 from fivestar.runs.run import Run, build_model, load_run
 from fivestar.runs.settings import make_settings
+
+RESULTS = Path(__file__).parents[2] / "results" / "ensembles.jsonl"
 
 
 def concatenated(runs: list[Run]) -> Model:
@@ -57,13 +61,25 @@ def main() -> None:
     """Evaluate each run and the ensemble on validation."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("runs", nargs="+", type=Path)
-    folders = arguments.parse_args().runs
-    runs = [load_run(folder) for folder in folders]
+    arguments.add_argument("--out", type=Path, default=RESULTS)
+    given = arguments.parse_args()
+    runs = [load_run(folder) for folder in given.runs]
     graph = runs[0].graph
-    names = [*(folder.name for folder in folders), "ensemble"]
-    for name, model in zip(names, [*(run.model for run in runs), concatenated(runs)], strict=True):
-        metrics = evaluate(model, graph, graph.valid).metrics()
-        print(f"{name}: valid MRR {metrics['mrr']:.4f}, H@10 {metrics['hits@10']:.4f}")
+    metrics = [
+        {key: evaluate(model, graph, graph.valid).metrics()[key] for key in ("mrr", "hits@10")}
+        for model in [*(run.model for run in runs), concatenated(runs)]
+    ]
+    line = {
+        "data": graph.name,
+        "seeds": [run.settings.training.seed for run in runs],
+        "settings_values": learned_settings(runs[0].settings),
+        "minutes": [round(run.metrics["seconds"] / 60, 2) for run in runs],
+        "valid_of_runs": metrics[:-1],
+        "valid_of_ensemble": metrics[-1],
+    }
+    append_record(given.out, line)
+    for name, one in zip([*(f.name for f in given.runs), "ensemble"], metrics, strict=True):
+        print(f"{name}: valid MRR {one['mrr']:.4f}, H@10 {one['hits@10']:.4f}")
 
 
 if __name__ == "__main__":
