@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from table import TOLERANCE
 from train import planned
 
 import fivestar
@@ -26,7 +27,6 @@ from fivestar.experiments.records import append_record, read_records
 from fivestar.runs.run import Run, convert_to_fivestar
 
 RESULTS = Path(__file__).parents[2] / "results" / "geometry.jsonl"
-TOLERANCE = 0.05
 # Of lines and circles: strict, and lenient.
 SHAPE_TOLERANCES = (0.2, 0.35)
 # The relation that the paper shows.

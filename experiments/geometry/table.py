@@ -5,14 +5,137 @@ python experiments/geometry/table.py
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import torch
+
+from fivestar.analysis.relations import class_shares
+from fivestar.experiments.records import read_records
+from fivestar.experiments.results import markdown_table
+from fivestar.geometry.classification import invariant
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "geometry.md"
+RUNS = ROOT / "results" / "geometry_runs.jsonl"
+RESULTS = ROOT / "results" / "geometry.jsonl"
+CHANGES = ("line → line", "line → circle", "circle → line", "circle → circle")
+LABELS = {
+    "mobius": "5★E mobius",
+    "phase": "5★E phase",
+    "fivestar": "5★E",
+    "complex": "ComplEx",
+    "rotate": "RotatE",
+    "quate": "QuatE",
+}
+
+# When classifying a map.
+TOLERANCE = 0.05
+
+Record = dict[str, Any]
+
+
+def measured(measurement: str) -> list[tuple[Record, Record]]:
+    """Return the runs that have a measurement, each with it, in the order of training."""
+    found = {
+        line["run"]: line for line in read_records(RESULTS) if line["measurement"] == measurement
+    }
+    return [(run, found[run["name"]]) for run in read_records(RUNS) if run["name"] in found]
+
+
+def regularizer(run: Record) -> str:
+    """Return the regularizer of a run by its current name."""
+    name = run["settings_values"]["training"].get("regularizer", "n3-transformed")
+    return "n3-transformed" if name == "n3-moved" else str(name)
+
+
+def runs_table() -> str:
+    """Return all runs with their settings, validation MRR and time."""
+    rows = [["graph", "model", "d", "regularizer", "weight", "epochs", "seed", "valid MRR"]]
+    rows[0] += ["minutes", "CPU minutes", "commit"]
+    for run in read_records(RUNS):
+        values = run["settings_values"]
+        weight = "" if regularizer(run) == "none" else f"{values['training'].get('reg', 0.1):g}"
+        row = [run["graph"], LABELS[run["model"]], str(values["model"].get("dim", 100))]
+        row += [regularizer(run), weight, str(run["epochs"]), str(run["seed"])]
+        row += [f"{run['valid_mrr']:.3f}".lstrip("0"), f"{run['minutes']:.1f}"]
+        rows.append([*row, f"{run['cpu_minutes']:.1f}", run["commit"]])
+    return markdown_table(rows)
+
+
+def near_identity_table() -> str:
+    """Return the classes of random maps I + ε G, by this criterion and by one on σ."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(2, 20_000, 2, 2, generator=generator, dtype=torch.float64) / math.sqrt(2)
+    shown = ("elliptic", "hyperbolic", "parabolic", "loxodromic")
+    rows = [["ε", *shown, "σ within .05 of 4"]]
+    for size in (0.5, 0.05, 0.005):
+        maps = torch.eye(2) + size * torch.complex(*noise)
+        shares = class_shares(maps, TOLERANCE)
+        former = float(((invariant(maps) - 4).abs() <= TOLERANCE).double().mean())
+        cells = [_percent(shares[name]) for name in shown]
+        rows.append([f"{size:g}", *cells, _percent(former)])
+    return markdown_table(rows)
+
+
+def classes_table() -> str:
+    """Return the shares of classes per relation, for each regularizer."""
+    both = measured("classes")
+    shown = ("elliptic", "hyperbolic", "parabolic")
+    rows = [["relation", *(f"{regularizer(run)}: {name}" for run, _ in both for name in shown)]]
+    for relation in both[0][1]["shares"]:
+        shares = [line["shares"][relation] for _, line in both]
+        rows.append([f"`{relation}`", *(_percent(each[name]) for each in shares for name in shown)])
+    everything = [line["all"] for _, line in both]
+    rows.append(["all", *(_percent(each[name]) for each in everything for name in shown)])
+    # The direction of λ is uniform, and two random fixed points are hardly ever close.
+    by_chance = 2 / math.pi * math.asin(TOLERANCE)
+    chances = (by_chance, by_chance, TOLERANCE**4)
+    rows.append(["by chance", *(_percent(share) for _ in both for share in chances)])
+    return markdown_table(rows)
+
+
+def pairs_table() -> str:
+    """Return how often inverse pairs share a class, with their baseline."""
+    rows = [["run", "pairs", "number", "same class", "one not loxodromic", "of these the same"]]
+    names = {"inverse": "inverse", "other": "other pairs of these relations"}
+    for run, line in measured("classes"):
+        for kind, label in names.items():
+            pairs = line["pairs"][kind]
+            share, among = (_percent(pairs[key]) for key in ("share", "exceptions_share"))
+            row = [regularizer(run), label, str(pairs["pairs"]), share]
+            rows.append([*row, str(pairs["exceptions"]), among])
+    return markdown_table(rows)
+
+
+def shapes_table() -> str:
+    """Return the changes of shape by graph, form, regularizer and tolerance."""
+    rows = [["graph and relations", "model", "regularizer", "tolerance", *CHANGES, "of"]]
+    for run, line in measured("shapes"):
+        for key, found in line["counted"].items():
+            group, tolerance = key.split(" at ")
+            cells = [f"{found['counts'][c]:,} ({found['baseline'][c]:,})" for c in CHANGES]
+            relations = f"all {found['relations']}" if group == "all" else f"`{group}`"
+            row = [f"{run['graph']}, {relations}", LABELS[run["model"]], regularizer(run)]
+            rows.append([*row, tolerance, *cells, f"{sum(found['counts'].values()):,}"])
+    order = sorted(rows[1:], key=lambda row: (row[0].replace("all", ""), row[3]))
+    return markdown_table([rows[0], *order])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else "< 1 %"
+
 
 # What replaces `<!-- NAME -->` in about.md.
-PARTS: dict[str, Callable[[], str]] = {}
+PARTS: dict[str, Callable[[], str]] = {
+    "RUNS": runs_table,
+    "NEAR_IDENTITY": near_identity_table,
+    "CLASSES": classes_table,
+    "PAIRS": pairs_table,
+    "SHAPES": shapes_table,
+}
 
 
 def page() -> str:
