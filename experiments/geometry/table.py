@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import path_loop_table
+import patterns_table
 import torch
 
 from fivestar.analysis.relations import class_shares
+from fivestar.experiments.geometry_tables import mobius_classes_table, transformations_table
 from fivestar.experiments.records import read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.geometry.classification import invariant
@@ -135,6 +139,15 @@ PARTS: dict[str, Callable[[], str]] = {
     "CLASSES": classes_table,
     "PAIRS": pairs_table,
     "SHAPES": shapes_table,
+    "CLASSES_TABLE": lambda: markdown_table(mobius_classes_table()),
+    "TRANSFORMATIONS_TABLE": lambda: markdown_table(transformations_table()),
+    "PATTERNS": patterns_table.learned_patterns,
+    "INFERENCE": patterns_table.inference,
+    "PATTERNS_PROVENANCE": patterns_table.provenance,
+    "PATH_LOOP_TRAINED": partial(path_loop_table.by_regularizer, "trained"),
+    "PATH_LOOP_HELD_OUT": partial(path_loop_table.by_regularizer, "held out"),
+    "PATH_LOOP_INIT": path_loop_table.by_init,
+    "PATH_LOOP_PROVENANCE": path_loop_table.provenance,
 }
 
 

@@ -37,6 +37,18 @@ def test_a_path_beside_a_loop_cannot_be_fitted_exactly(one, two, start):
     assert float(chordal_distance(h, first)) < 1e-5
 
 
+@pytest.mark.parametrize(("across", "commutes"), [(m(2j, 0, 0, 1), True), (m(1, 1, 0.5, 2), False)])
+def test_a_closed_path_shows_only_in_its_own_relation(across, commutes):
+    """M₁ closes the path; M₃ does so only where the maps commute, as rotations do."""
+    loop = m(cmath.exp(2j * math.pi / 5), 0, 0, 1)
+    path = compose(inverse(across), compose(loop, across))
+    first = last = tensor(0.3 + 0.4j)
+    for _ in range(4):
+        last = apply(path, last)
+    assert float(chordal_distance(apply(path, last), first)) < 1e-9
+    assert (float(chordal_distance(apply(loop, last), first)) < 1e-9) == commutes
+
+
 def test_the_determinant_is_not_the_scale():
     """diag(2, ½) has determinant 1 and multiplies by 4; the multiplier is the scale."""
     grow = m(2, 0, 0, 0.5)
