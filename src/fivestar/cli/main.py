@@ -108,6 +108,22 @@ def _root(
     pass
 
 
+def _refused(error: Exception) -> str | None:
+    """Return what the operating system has refused, or None if the error is not of that kind."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror[:1].lower()}{error.strerror[1:]}"
+    text = str(error)
+    if isinstance(error, MemoryError) or "can't allocate memory" in text:
+        return (
+            "there is not enough memory; give a smaller --memory, --batch-size or --dim, or use a "
+            "machine with more"
+        )
+    if text.startswith("Symlink loop"):
+        return f"{text.removeprefix('Symlink loop from ')}: is a link that leads to itself"
+    return None
+
+
 def main() -> None:
     """Run the command line; a FivestarError prints one message and exits with code 1."""
     # Print one line per warning, without our source location.
@@ -125,5 +141,12 @@ def main() -> None:
         # The reader of our output (head, less) has closed the pipe.
         sys.stderr.close()
         sys.exit(0)
+    except (OSError, MemoryError, RuntimeError) as error:
+        # What the operating system refuses is not an error of the program.
+        message = _refused(error)
+        if message is None:
+            raise
+        print_error(message)
+        sys.exit(1)
     finally:
         count_from(None)

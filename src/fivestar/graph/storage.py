@@ -106,7 +106,17 @@ def load_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Knowle
             report=ReadReport.from_json(manifest["report"]),
             **splits,
         )
-    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        OverflowError,
+        OSError,
+        MemoryError,
+        pa.ArrowException,
+    ) as error:
         raise DamagedGraph(
             f"{path}: not a graph of this version ({type(error).__name__}: {error}); "
             "read it again from its source"

@@ -45,6 +45,7 @@ from fivestar.models.base import Model
 from fivestar.models.fivestar import Denominator
 from fivestar.models.registry import make_model
 from fivestar.runs.defaults import as_saved
+from fivestar.runs.metrics_file import read_history, read_metrics
 from fivestar.runs.model_card import model_card
 from fivestar.runs.settings import (
     ModelSettings,
@@ -226,13 +227,12 @@ def load_run(
             model.load_state_dict(load_file(tables), assign=True)
         else:
             model.load_state_dict(load(tables.read_bytes()))
-        metrics = json.loads((path / "metrics.json").read_bytes())
-        history = [json.loads(x) for x in (path / HISTORY).read_text().splitlines()]
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise DamagedRun(
             f"{path}: its files do not match one another ({error}); train it again"
         ) from error
     check_finite(model, path)
+    metrics, history = read_metrics(path / "metrics.json"), read_history(path / HISTORY)
     return Run(graph, settings, model, metrics, history)
 
 
