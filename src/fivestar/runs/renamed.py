@@ -71,7 +71,7 @@ def note_renamed(section: Mapping[str, Any], where: str) -> None:
     old += [
         f"{name} {section[name]} is now {current[name]}"
         for name in section
-        if name in VALUES and section[name] != current[name]
+        if isinstance(section[name], str) and section[name] in VALUES.get(name, ())
     ]
     if old:
         text = "; ".join(old).replace("_", "-")

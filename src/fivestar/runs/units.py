@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 
 from fivestar.errors import SettingsError
@@ -11,6 +12,8 @@ _PARTS = re.compile(
     r"(?:(?P<hours>\d+(?:\.\d+)?)h)?(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s)?"
 )
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+# More than any machine has.
+_MAX_BYTES = 2.0**63
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", re.IGNORECASE)
 
 
@@ -65,9 +68,12 @@ def parse_bytes(text: str) -> int:
     (2147483648, 1500000, 64)
     """
     match = _SIZE.fullmatch(text.strip())
-    if match is None or float(match[1]) == 0:
+    size = math.inf
+    if match is not None:
+        size = float(match[1]) * (1024 if match[3] else 1000) ** _UNITS[match[2].upper()]
+    if not 1 <= size < _MAX_BYTES:
         raise SettingsError(f"{text!r} is not an amount of memory; write it as in 2GiB or 500MB")
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** _UNITS[match[2].upper()])
+    return int(size)
 
 
 def format_bytes(count: int) -> str:
