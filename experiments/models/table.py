@@ -1,4 +1,4 @@
-"""Write docs/models.md: the tables of compare.py, from results/ledger.jsonl alone.
+"""Write docs/models.md: the tables of compare.py, from results/ledger.jsonl, and other tasks.
 
 python experiments/models/table.py
 """
@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fivestar.experiments.ledger import METRICS, read_ledger
+from fivestar.experiments.records import read_records
+from fivestar.experiments.results import markdown_table
 from fivestar.experiments.tables import PublishedRow, format_metric, published_table
+from fivestar.runs.defaults import as_saved
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -36,8 +39,23 @@ def page() -> str:
         rows = [line for line in compared if line["data"] == name]
         if rows:
             text.append(section(title, rows, published_rows(name)))
-    text.append((HERE / "other_tasks.md").read_text(encoding="utf-8").rstrip())
+    about_tasks = (HERE / "other_tasks.md").read_text(encoding="utf-8").rstrip()
+    text.append(about_tasks.replace("<!-- OTHER_TASKS -->", other_tasks()))
     return "\n\n".join(text) + "\n"
+
+
+def other_tasks() -> str:
+    """Return the metrics of triple classification and relation prediction."""
+    keys = {"classification": ("accuracy", "auc_roc", "auc_pr"), "relations": METRICS[:3]}
+    heads = ["accuracy", "AUC-ROC", "AUC-PR", "relation MRR", "H@1", "H@3"]
+    rows = [["graph", "model", "d", "epochs", "minutes", *heads, "commit, date"]]
+    for line in read_records(ROOT / "results" / "other_tasks.jsonl"):
+        dim = as_saved(line["settings_values"])["model"].get("dim", 100)
+        metrics = (format_metric(line[task][key]) for task in keys for key in keys[task])
+        run = (str(dim), str(line["epochs"]), f"{line['minutes']:.1f}")
+        measured = f"{line['commit']}, {line['date']}"
+        rows.append([GRAPHS[line["data"]], line["model"], *run, *metrics, measured])
+    return markdown_table(rows)
 
 
 def published_rows(graph: str) -> dict[str, PublishedRow]:

@@ -1,4 +1,4 @@
-"""Write docs/recipes.md: the settings tried on validation, from results/tried.jsonl and about.md.
+"""Write docs/recipes.md from about.md, results/tried.jsonl and results/ensembles.jsonl.
 
 python experiments/tuning/table.py
 """
@@ -10,7 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fivestar.runs.defaults import baseline
+from fivestar.experiments.records import read_records
+from fivestar.experiments.tables import format_metric
+from fivestar.runs.defaults import as_saved, baseline
 from fivestar.runs.renamed import current_names
 
 HERE = Path(__file__).parent
@@ -32,9 +34,25 @@ def page() -> str:
     text = (ROOT / "results" / "tried.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]
     lines.sort(key=lambda line: (*_group(line), -line["valid_mrr"]))
-    parts = [(HERE / "about.md").read_text(encoding="utf-8").rstrip()]
+    about = (HERE / "about.md").read_text(encoding="utf-8").rstrip()
+    parts = [about.replace("<!-- ENSEMBLES -->", ensembles())]
     parts += [_section(key, list(group)) for key, group in groupby(lines, key=_group)]
     return "\n\n".join(parts) + "\n"
+
+
+def ensembles() -> str:
+    """Return a sentence per recorded ensemble."""
+    sentences = []
+    for line in read_records(ROOT / "results" / "ensembles.jsonl"):
+        single = sorted(run["mrr"] for run in line["valid_of_runs"])
+        dim = as_saved(line["settings_values"])["model"].get("dim", 100)
+        together = line["valid_of_ensemble"]
+        sentences.append(
+            f"\n{line['data']}, {len(single)} seeds of d={dim}: validation MRR "
+            f"{format_metric(together['mrr'])}, H@10 {format_metric(together['hits@10'])}; single "
+            f"seeds {format_metric(single[0])} to {format_metric(single[-1])}"
+        )
+    return "; ".join(sentences)
 
 
 def _group(line: dict[str, Any]) -> tuple[str, str, int]:
