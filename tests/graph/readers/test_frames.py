@@ -5,7 +5,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from fivestar.errors import GraphWarning
+from fivestar.errors import BadSource, GraphWarning
 from fivestar.graph.reading import read_graph
 
 ROWS = [("Paris", "capital_of", "France"), ("Rome", "capital_of", "Italy")]
@@ -70,3 +70,18 @@ def test_generators_are_read_in_batches(monkeypatch):
     graph = read_graph((f"e{i}", "r", f"e{i + 1}") for i in range(10))
     assert len(graph.train) == 10
     assert graph.report.splits["train"].lines == 10
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"h": ["a", 1, None], "r": ["x", 2.5, "y"], "t": [b"q", "z", 1.0]}),
+        pd.DataFrame([["a", "b", "c"]], columns=["h", "h", "h"]),
+        pd.DataFrame({"h": [object()], "r": ["x"], "t": ["y"]}),
+        pd.DataFrame({"h": [1 + 2j], "r": ["a"], "t": ["b"]}),
+    ],
+    ids=["mixed types", "duplicate columns", "objects", "complex numbers"],
+)
+def test_a_frame_that_is_no_table_of_names_is_refused(frame):
+    with pytest.raises(BadSource, match=r"is not a table of names .*astype\(str\)"):
+        read_graph(frame)

@@ -113,7 +113,14 @@ class FrameReader:
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
         """Yield the three columns of the table as names."""
-        table = source if isinstance(source, pa.Table) else pa.table(source)
+        try:
+            table = source if isinstance(source, pa.Table) else pa.table(source)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            reason = " ".join(str(part) for part in error.args) or type(error).__name__
+            raise BadSource(
+                f"{tally.source}: is not a table of names ({reason}); give its columns distinct "
+                "titles and one type each, as with frame.astype(str)"
+            ) from error
         yield from TablePlan.of(table.schema, options, tally.source).read(table, options, tally)
 
 
