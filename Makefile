@@ -31,6 +31,7 @@ results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/fivestar reproduce results --ledger results/ledger.jsonl --out docs/results.md
 	$(BIN)/python experiments/models/table.py
 	$(BIN)/python experiments/tuning/table.py
+	$(BIN)/python experiments/warm_start/table.py
 	$(BIN)/python experiments/defaults/table.py
 	$(BIN)/python experiments/geometry/table.py
 	$(BIN)/python experiments/paper_method/table.py

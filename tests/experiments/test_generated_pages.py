@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
         ("models", "models"),
         ("paper_method", "paper-method"),
         ("tuning", "recipes"),
+        ("warm_start", "inside-5star"),
     ],
 )
 def test_page_matches_the_results(folder, page):

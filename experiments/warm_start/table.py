@@ -1,0 +1,71 @@
+"""Write docs/inside-5star.md from about.md, results/warm_start.json and results/growing.json.
+
+python experiments/warm_start/table.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fivestar.experiments.results import markdown_table
+from fivestar.experiments.tables import format_metric
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "inside-5star.md"
+_STARTS = {"warm start": "from the smaller run", "from scratch": "from nothing"}
+
+Curve = list[tuple[float, float]]  # time, validation MRR
+
+
+def best_by(curve: Curve, time: float) -> str:
+    """Return the best MRR up to a time.
+
+    >>> best_by([(1.0, 0.3), (2.0, 0.2), (3.0, 0.4)], 2.5)
+    '.300'
+    """
+    return format_metric(max(mrr for when, mrr in curve if when <= time))
+
+
+def warm_start() -> str:
+    """Return the best MRR of each arm after some minutes."""
+    curves: dict[str, Curve] = _read("warm_start.json")["curves"]
+    rows = [["arm", "by 0.7 min", "by 1.4 min", "by 2.1 min", "best"]]
+    rows += [
+        [name, *(best_by(curve, minutes) for minutes in (0.7, 1.4, 2.1, 10))]
+        for name, curve in curves.items()
+    ]
+    return markdown_table(rows)
+
+
+def growing() -> str:
+    """Return the best MRR of both starts after some seconds, and that of new entities."""
+    found = _read("growing.json")
+    triples = found["from nothing"]["triples"]
+    last = [f"triples with a new entity ({triples})", "the others"]
+    rows = [["", "by 12 s", "by 32 s", "by 60 s", "by 85 s", "best", "its seconds", *last]]
+    for label, name in _STARTS.items():
+        curve = found[name]["seconds_and_mrr_by_epoch"]
+        by_time = (best_by(curve, seconds) for seconds in (12, 32, 60, 85, 1000))
+        seconds = max(curve, key=lambda point: point[1])[0]
+        groups = (found[name]["mrr"][key] for key in ("with a new entity", "the others"))
+        rows.append([label, *by_time, f"{seconds:.0f}", *map(format_metric, groups)])
+    return markdown_table(rows)
+
+
+def _read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "results" / name).read_text(encoding="utf-8"))
+    return found
+
+
+def page() -> str:
+    """Return the page."""
+    text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
+    for name, part in {"WARM_START": warm_start, "GROWING": growing}.items():
+        text = text.replace(f"<!-- {name} -->", part())
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
