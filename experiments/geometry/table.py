@@ -6,6 +6,7 @@ python experiments/geometry/table.py
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import path_loop_table
 import patterns_table
 import torch
+from scipy.stats import t
 
 from fivestar.analysis.relations import class_shares
 from fivestar.experiments.geometry_tables import mobius_classes_table, transformations_table
@@ -128,6 +130,33 @@ def shapes_table() -> str:
     return markdown_table([rows[0], *order])
 
 
+def clusters_table() -> str:
+    """Return the metrics of clustering per model: means and 95 % intervals over seeds."""
+    metrics = ("within", "between", "silhouette", "purity")
+    rows = [["model", "seeds", "valid MRR", *metrics]]
+    by_model: dict[str, list[tuple[Record, Record]]] = {}
+    for run, line in measured("clusters"):
+        by_model.setdefault(LABELS[run["model"]], []).append((run, line))
+    if not by_model:
+        return "(not trained yet)"
+    for label, pairs in by_model.items():
+        cells = [_interval([line[name] for _, line in pairs]) for name in metrics]
+        mrr = _interval([run["valid_mrr"] for run, _ in pairs])
+        rows.append([label, str(len(pairs)), mrr, *cells])
+        baselines = [line["permutation_baseline"] for _, line in pairs]
+        cells = [_interval([each[name] for each in baselines]) for name in metrics]
+        rows.append(["– types permuted", "", "", *cells])
+    return markdown_table(rows)
+
+
+def _interval(values: list[float]) -> str:
+    """Return the mean, and with several values half the width of its 95 % interval (Student)."""
+    if len(values) < 2:
+        return f"{values[0]:.3f}"
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return f"{statistics.fmean(values):.3f} ± {t.ppf(0.975, len(values) - 1) * error:.3f}"
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else "< 1 %"
 
@@ -139,6 +168,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "CLASSES": classes_table,
     "PAIRS": pairs_table,
     "SHAPES": shapes_table,
+    "CLUSTERS": clusters_table,
     "CLASSES_TABLE": lambda: markdown_table(mobius_classes_table()),
     "TRANSFORMATIONS_TABLE": lambda: markdown_table(transformations_table()),
     "PATTERNS": patterns_table.learned_patterns,

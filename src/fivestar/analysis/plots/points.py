@@ -60,7 +60,7 @@ def shapes(examples: Sequence[tuple[str, Run, ShapeExample]]) -> Figure:
             _draw_fit(panel, z, shape)
         above.set_title(f"{name}: {example.change}")
         form = "" if "converted_from" in run.metrics else f"{_form(run)}, "
-        fit = f"{form}dimension {example.dimension}, residual {example.residual:.2f}"
+        fit = f"{form}dimension {example.dimension}\nresidual {example.residual:.2f}"
         below.set_xlabel(f"{_short(example.relation)}\n{fit}")
     axes[0, 0].set_ylabel("heads")
     axes[1, 0].set_ylabel("transformed heads")
