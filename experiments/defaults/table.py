@@ -206,6 +206,37 @@ def self_answers(trials: Trials, finals: Trials) -> str:
     return table(rows)
 
 
+def exponents_table(trials: Trials, base: Scores) -> str:
+    """Return the trials of other exponents beside the best weight with exponent 3 on each graph.
+
+    Args:
+        trials: The trials of other exponents.
+        base: The trials with exponent 3; those with b and c at a tenth of the rate are compared.
+    """
+    graphs = [graph for graph in ORDER if any(trial["data"] == graph for trial in trials)]
+    slow = {name: row for name, row in base.items() if name.startswith("slow-")}
+    best = {
+        graph: max((row[graph], name) for name, row in slow.items() if graph in row)
+        for graph in graphs
+    }
+    rows = [["exponent, reg-weight", *graphs]]
+    weights = (best[graph][1].rpartition("reg")[2].replace("_", ".") for graph in graphs)
+    cells = (f"{mrr(best[g][0])} ({weight})" for g, weight in zip(graphs, weights, strict=True))
+    rows.append(["3, the best weight above", *cells])
+    for setting, row in sorted(by_setting(trials).items()):
+        exponent, _, weight = setting.removeprefix("exponent").replace("_", ".").partition("-reg")
+        cells = (_compared(row.get(graph), best[graph][0]) for graph in graphs)
+        rows.append([f"{exponent}, {weight}", *cells])
+    return table(rows)
+
+
+def _compared(value: float | None, base: float) -> str:
+    if value is None:
+        return "–"
+    gap = f"{value - base:+.3f}".replace("0.", ".").replace("-", "−")
+    return f"{mrr(value)} ({gap})"
+
+
 def models_table(trials: Trials) -> str:
     """Return the validation MRR of every model's default on the small graphs."""
     scores = by_setting(trials)
@@ -233,6 +264,7 @@ def page() -> str:
         "JUDGED": leave_one_out_table(scores),
         "DEFAULTS": defaults_table(scores, finals),
         "BUDGET": budget_table(_lines("budget"), finals, _lines("ledger")),
+        "EXPONENTS": exponents_table(read_trials(path, "exponents"), scores),
         "SELF": self_answers(trials, finals),
         "MODELS": models_table(read_trials(path, "models")),
         "ARMS": regularization_table.table(regularization, "off-diagonal-lr 0.1"),
