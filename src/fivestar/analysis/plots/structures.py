@@ -39,7 +39,8 @@ def rank_maps(
         max_rank: the number of candidates.
     """
     rows = max(len(names) for names in triples.values())
-    figure, axes = panels(1, len(triples), 4.6, 0.19 * rows + 1.2)
+    num_models = max(len(by_model) for by_model in ranks.values())
+    figure, axes = panels(1, len(triples), 0.77 * num_models, 0.19 * rows + 1.2)
     image: Any = None
     for panel, (title, names) in zip(axes[0], triples.items(), strict=True):
         values = np.concatenate(list(ranks[title].values()), axis=1)
