@@ -14,6 +14,7 @@ to catch all of them::
     ├── DamagedCheckpoint      a checkpoint cannot be resumed
     ├── DamagedLedger          the ledger of results has an invalid line
     ├── Paused                 a callback stopped the training; it can be resumed
+    ├── Cancelled              nobody waits for the result of a computation any more
     ├── ConversionImpossible   a model cannot be converted exactly
     ├── ExportImpossible       a model cannot be exported to the format
     └── GraphError             a graph cannot be read or used
@@ -38,6 +39,7 @@ __all__ = [
     "AmbiguousName",
     "BadLine",
     "BadSource",
+    "Cancelled",
     "ConversionImpossible",
     "DamagedCheckpoint",
     "DamagedDataset",
@@ -104,6 +106,10 @@ class DamagedLedger(FivestarError):  # noqa: N818
 
 class Paused(FivestarError):  # noqa: N818
     """A callback stopped the training; raise it from a callback. The run can be resumed."""
+
+
+class Cancelled(FivestarError):  # noqa: N818
+    """Nobody waits for the result of a computation any more (see `fivestar.cancellation`)."""
 
 
 class ConversionImpossible(FivestarError):  # noqa: N818

@@ -13,11 +13,19 @@ import httpx
 import uvicorn
 
 from fivestar.server.app import make_app
+from fivestar.server.protocol import LimitedProtocol
 
 
 @contextmanager
 def serving(settings):
-    config = uvicorn.Config(make_app(settings), port=0, log_level="error", server_header=False)
+    config = uvicorn.Config(
+        make_app(settings),
+        port=0,
+        http=LimitedProtocol,
+        ws="none",
+        log_level="error",
+        server_header=False,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -108,6 +108,9 @@ def test_all_options_are_passed_on(served_runs, tmp_path, monkeypatch):
         "--allowed-host": "graphs.example",
         "--max-top": "5",
         "--max-batch": "6",
+        "--max-answers": "9",
+        "--max-work": "1e10",
+        "--max-connections": "11",
         "--max-body": "7",
         "--time-limit": "8",
     }
@@ -123,6 +126,14 @@ def test_all_options_are_passed_on(served_runs, tmp_path, monkeypatch):
         token_file=tmp_path / "token",
         cors_origins=["https://friend.example"],
         allowed_hosts=["graphs.example"],
-        limits=Limits(top=5, batch=6, body_bytes=7, seconds=8),
+        limits=Limits(
+            top=5,
+            batch=6,
+            answers=9,
+            work=1e10,
+            client_connections=11,
+            body_bytes=7,
+            seconds=8,
+        ),
     )
     assert seen["settings"].hosts() == {"graphs.example"}

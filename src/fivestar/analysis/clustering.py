@@ -6,7 +6,7 @@ entities of exactly one of the selected types are used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fivestar.analysis import tsne
 from fivestar.errors import SettingsError
-from fivestar.extras import require
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import Run
 
@@ -158,7 +158,11 @@ def clustering_metrics(
 
 
 def entity_map(
-    run: Run, typed: TypedEntities, method: Method = "tsne", seed: int = 0
+    run: Run,
+    typed: TypedEntities,
+    method: Method = "tsne",
+    seed: int = 0,
+    project: Callable[[npt.NDArray[np.float64], int], npt.NDArray[np.float64]] = tsne.project,
 ) -> npt.NDArray[np.float64]:
     """Project embeddings to the plane.
 
@@ -167,6 +171,7 @@ def entity_map(
         typed: the entities to project.
         method: "tsne" or "pca".
         seed: the seed of t-SNE.
+        project: computes the t-SNE of rows (n, D) with a seed.
 
     Returns:
         The points (n, 2).
@@ -182,11 +187,7 @@ def entity_map(
             raise SettingsError("a map needs embeddings with at least two dimensions")
         projected: npt.NDArray[np.float64] = (rows @ axes[:2].T).numpy()
         return projected
-    manifold = require("sklearn.manifold", "plots", "a t-SNE map")
-    perplexity = min(30.0, (len(rows) - 1) / 3)
-    tsne = manifold.TSNE(init="pca", perplexity=perplexity, random_state=seed)
-    embedded: npt.NDArray[np.float64] = tsne.fit_transform(rows.numpy()).astype(np.float64)
-    return embedded
+    return project(rows.numpy(), seed)
 
 
 def _metrics(rows: Tensor, classes: Tensor, counts: Tensor, num_neighbors: int) -> dict[str, float]:

@@ -43,6 +43,17 @@ def serve(  # noqa: PLR0913
     max_batch: Annotated[
         int, typer.Option(help="Maximum number of queries per request.", min=1)
     ] = 1000,
+    max_answers: Annotated[
+        int, typer.Option(help="Maximum number of answers per request, of all its queries.", min=1)
+    ] = 100_000,
+    max_work: Annotated[
+        float,
+        typer.Option(help="Maximum estimated work per request in multiply-adds.", min=1),
+    ] = 1e11,
+    max_connections: Annotated[
+        int,
+        typer.Option(help="Maximum number of connections per client address and worker.", min=1),
+    ] = 256,
     max_body: Annotated[int, typer.Option(help="Maximum request size in bytes.", min=1)] = 1 << 20,
     time_limit: Annotated[float, typer.Option(help="Request timeout in seconds.", min=0.1)] = 30.0,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log each request.")] = False,
@@ -53,7 +64,7 @@ def serve(  # noqa: PLR0913
     """
     from fivestar.extras import require  # noqa: PLC0415
 
-    for module in ("fastapi", "uvicorn"):
+    for module in ("fastapi", "httptools", "uvicorn"):
         require(module, "serve", "fivestar serve")
     from fivestar.server.routes.page import MISSING, is_built  # noqa: PLC0415  (slow to import)
     from fivestar.server.settings import LOOPBACK, Limits  # noqa: PLC0415
@@ -74,7 +85,15 @@ def serve(  # noqa: PLR0913
         token_file=token_file,
         cors_origins=cors_origin or (),
         allowed_hosts=allowed_host or (),
-        limits=Limits(top=max_top, batch=max_batch, body_bytes=max_body, seconds=time_limit),
+        limits=Limits(
+            top=max_top,
+            batch=max_batch,
+            answers=max_answers,
+            work=max_work,
+            client_connections=max_connections,
+            body_bytes=max_body,
+            seconds=time_limit,
+        ),
         log_requests=log_requests,
         on_start=say,
     )

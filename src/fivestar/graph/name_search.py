@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from fivestar.cancellation import check_cancelled
 from fivestar.graph.vocabulary import Vocabulary
 
 Ids = npt.NDArray[np.int64]
@@ -22,6 +23,8 @@ _MAX_MATCHES = 5000
 _MIN_SIMILARITY = 78
 # Names are compared by their first characters only.
 _MAX_LENGTH = 200
+# Names compared at once; rapidfuzz holds the interpreter meanwhile.
+_CHUNK = 8192
 
 
 class NameSearch:
@@ -39,13 +42,16 @@ class NameSearch:
         self.vocabulary = vocabulary
         self.importance = importance
 
-    def find(self, text: str, limit: int = 10) -> list[int]:
+    def find(
+        self, text: str, limit: int = 10, min_similarity: float = _MIN_SIMILARITY
+    ) -> list[int]:
         """Return the ids that match a text.
 
         Args:
             text: the beginning of a name, of a word in it, or a misspelled name. For an empty text
                 the most important ids are returned.
             limit: the maximum number of ids.
+            min_similarity: similarity (in percent) from which another spelling is a match.
 
         Returns:
             At most `limit` distinct ids, the best match first.
@@ -62,7 +68,8 @@ class NameSearch:
             return most_important
         ids = self._prefix_matches(query, limit)
         if len(ids) < limit:
-            ids += [number for number in self._similar(query, limit) if number not in ids]
+            similar = self._similar(query, limit, min_similarity)
+            ids += [number for number in similar if number not in ids]
         return ids[:limit]
 
     @cached_property
@@ -99,18 +106,22 @@ class NameSearch:
             best[number] = min(key, best.get(number, key))
         return sorted(best, key=best.__getitem__)[:limit]
 
-    def _similar(self, query: str, limit: int) -> list[int]:
+    def _similar(self, query: str, limit: int, min_similarity: float) -> list[int]:
         from rapidfuzz import fuzz, process  # noqa: PLC0415  (30 ms to import)
 
         texts, ids = self._texts
-        matches = process.extract(
-            query,
-            texts,
-            scorer=fuzz.ratio,
-            limit=2 * limit,  # a name and its label may both match
-            score_cutoff=_MIN_SIMILARITY,
-        )
-        return list(dict.fromkeys(ids[index] for _, _, index in matches))[:limit]
+        matches: list[tuple[float, int]] = []
+        for first in range(0, len(texts), _CHUNK):
+            check_cancelled()
+            chunk = process.extract(
+                query,
+                texts[first : first + _CHUNK],
+                scorer=fuzz.ratio,
+                limit=2 * limit,  # a name and its label may both match
+                score_cutoff=min_similarity,
+            )
+            matches += [(-similarity, first + index) for _, similarity, index in chunk]
+        return list(dict.fromkeys(ids[index] for _, index in sorted(matches)))[:limit]
 
 
 def _folded(text: str) -> str:

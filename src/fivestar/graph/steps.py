@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fivestar.cancellation import check_cancelled
 from fivestar.graph.triples import Ids, Triples
 
 Numbers = npt.NDArray[np.int64]
@@ -28,6 +29,7 @@ class Segments:
         """Yield batches of at most `size` steps, as (row of each segment, segments)."""
         ends = np.cumsum(self.count)
         for first in range(0, int(ends[-1]) if len(ends) else 0, size):
+            check_cancelled()
             rows = np.arange(
                 np.searchsorted(ends, first, "right"),
                 1 + np.searchsorted(ends, min(first + size, ends[-1])),

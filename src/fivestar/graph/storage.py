@@ -194,7 +194,8 @@ def _read_table(folder: Path, name: str, entry: Mapping[str, Any], *, verify: bo
                 )
     except OSError as error:
         raise DamagedGraph(f"{path}: cannot be read: {error.strerror}") from error
-    return pq.read_table(path, memory_map=True)
+    # Not mapped: a file that is truncated meanwhile would end the process.
+    return pq.read_table(path, memory_map=False)
 
 
 def _vocabulary(kind: str, table: pa.Table) -> Vocabulary:

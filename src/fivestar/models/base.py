@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from fivestar.cancellation import check_cancelled
 from fivestar.models.options import validate_options
 from fivestar.models.similarity import TILE, Biased, Similarity
 
@@ -171,6 +172,7 @@ class Model(nn.Module, ABC):
         """Yield the scores (B, width) of all entities, tile by tile of candidates."""
         entities = len(self.candidates())
         for start in range(0, entities, width):
+            check_cancelled()
             scores = query.new_empty(len(query), min(width, entities - start))
             self.score_tile(query, start, scores)
             yield scores

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fivestar.cancellation import check_cancelled
 from fivestar.graph.queries import Ids, Queries, Side
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
@@ -113,6 +114,7 @@ def score_tiles(
     """
     groups = _group(model, queries)
     for start, scores in tiles:
+        check_cancelled()
         for rows, write in groups:
             if isinstance(rows, slice):
                 write(start, scores[rows])

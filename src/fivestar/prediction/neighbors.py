@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fivestar.cancellation import check_cancelled
 from fivestar.errors import SettingsError
 from fivestar.models.base import Model
 from fivestar.prediction.paths import TripleIds
@@ -128,13 +129,16 @@ def analogous_facts(run: Run, triple: TripleIds, top: int) -> tuple[Analogy, ...
 def cosine_similarities(model: Model, entities: list[int]) -> Tensor:
     """Return the cosines (n, N) of n centered embeddings with all N; 0 for the center itself."""
     table = model.entities
-    chunks = [table[first : first + _CHUNK] for first in range(0, len(table), _CHUNK)]
-    center = sum(model.positions(chunk.double()).sum(dim=0) for chunk in chunks) / len(table)
+    center = sum(chunk.sum(dim=0) for chunk in _positions(model)) / len(table)
     rows = _normalized(model.positions(table[torch.as_tensor(entities)].double()) - center)
-    cosines = [
-        (rows @ _normalized(model.positions(chunk.double()) - center).T).cpu() for chunk in chunks
-    ]
+    cosines = [(rows @ _normalized(chunk - center).T).cpu() for chunk in _positions(model)]
     return torch.cat(cosines, dim=1).clamp_(-1, 1)
+
+
+def _positions(model: Model) -> Iterator[Tensor]:
+    for first in range(0, len(model.entities), _CHUNK):
+        check_cancelled()
+        yield model.positions(model.entities[first : first + _CHUNK].double())
 
 
 def _normalized(rows: Tensor) -> Tensor:

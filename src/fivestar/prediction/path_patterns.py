@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fivestar.cancellation import check_cancelled
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.steps import Numbers, Steps
 from fivestar.graph.triples import Ids, Triples
@@ -241,6 +242,7 @@ class PathReliability:
         pairs, support, exact = 0, 0, True
         done, size = 0, min(_FIRST_BATCH, max(1, enough // 20))
         while done < len(starts) and pairs < enough:
+            check_cancelled()
             keys, complete = self._joined(starts[done : done + size], sequence, max_steps)
             keys = keys[keys != self.own_key]
             pairs += len(keys)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from fivestar.cancellation import check_cancelled
 from fivestar.errors import SettingsError
 from fivestar.evaluation.topk import AnswerFilter, Which, answer_log_probs, top_k
 from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -49,8 +50,8 @@ def predict_ids(
     answers = dict(
         zip(rows, _predict_entities(trained, queries[rows], top, answer_filter), strict=True)
     )
-    for row in np.flatnonzero(is_relation_query).tolist():
-        answers[row] = _predict_relations(trained, queries[row], top, which)
+    rows = np.flatnonzero(is_relation_query).tolist()
+    answers |= zip(rows, _predict_relations(trained, queries[rows], top, which), strict=True)
     return [answers[row] for row in range(len(queries))]
 
 
@@ -174,30 +175,37 @@ def _predict_entities(
 
 
 def _predict_relations(
-    trained: TrainedModel, query: Ids, top: int, which: Which
-) -> list[Prediction]:
-    head, _, tail = (int(x) for x in query)
-    graph = trained.graph
-    count, facts = len(graph.relations), graph.facts
-    relations = np.arange(count, dtype=np.int32)
-    triples = Triples(np.full_like(relations, head), relations, np.full_like(relations, tail))
-    with torch.no_grad():
-        columns = (torch.as_tensor(x.astype(np.int64)) for x in triples.array.T)
-        scores = trained.model.score(*columns).numpy()
-    known = np.isin(relations, facts.relations[(facts.heads == head) & (facts.tails == tail)])
-    allowed = {"all": np.ones(count, bool), "new": ~known, "known": known}[which]
-    order = [i for i in np.argsort(-scores, kind="stable") if allowed[i]][:top]
-    probabilities = triple_probabilities(trained, triples)
-    return list(
-        predictions_of(
-            graph.relations,
-            relations[order],
-            np.arange(1, len(order) + 1),
-            scores[order],
-            [probabilities[i] for i in order],
-            _splits(trained, triples.take(np.array(order, np.intp)), known[order]),
-        )
+    trained: TrainedModel, queries: Ids, top: int, which: Which
+) -> Iterator[list[Prediction]]:
+    """Answer relation queries; only the probabilities of the answers themselves are computed."""
+    graph, facts = trained.graph, trained.graph.facts
+    relations = np.arange(len(graph.relations))
+    parts = []
+    for head, _, tail in queries.tolist():
+        check_cancelled()
+        with torch.no_grad():
+            columns = (np.full_like(relations, head), relations, np.full_like(relations, tail))
+            scores = trained.model.score(*map(torch.as_tensor, columns)).numpy()
+        known = np.isin(relations, facts.relations[(facts.heads == head) & (facts.tails == tail)])
+        allowed = {"all": np.ones(len(known), bool), "new": ~known, "known": known}[which]
+        order = np.argsort(-scores, kind="stable")
+        order = order[allowed[order]][:top]
+        rows = np.stack([np.full_like(order, head), order, np.full_like(order, tail)], axis=1)
+        parts.append((rows, scores[order], known[order], np.arange(1, len(order) + 1)))
+    if not parts:
+        return
+    array, scores, known, ranks = (np.concatenate(column) for column in zip(*parts, strict=True))
+    triples = Triples.of(array)
+    answers = predictions_of(
+        graph.relations,
+        triples.relations,
+        ranks,
+        scores,
+        triple_probabilities(trained, triples),
+        _splits(trained, triples, known),
     )
+    for part in parts:
+        yield list(islice(answers, len(part[0])))
 
 
 def _entities_of_types(graph: KnowledgeGraph, types: Sequence[str]) -> npt.NDArray[np.bool_] | None:

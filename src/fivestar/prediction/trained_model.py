@@ -463,13 +463,16 @@ class TrainedModel(Run):
         return Explainer(self)
 
 
-def load(folder: PathLike, epoch: int | None = None, *, mapped: bool = False) -> TrainedModel:
+def load(
+    folder: PathLike, epoch: int | None = None, *, weights: PathLike | None = None
+) -> TrainedModel:
     """Load a trained model from its folder; refused if any file has changed.
 
     Args:
         folder: where it was saved.
         epoch: load the snapshot of this epoch (see the setting `snapshot_epochs`).
-        mapped: keep the parameters in their file, read-only, shared by all processes.
+        weights: map this copy of the weights into memory, shared by all processes that do so,
+            instead of reading them; nobody may change it.
 
     Returns:
         The trained model.
@@ -478,7 +481,7 @@ def load(folder: PathLike, epoch: int | None = None, *, mapped: bool = False) ->
         SourceNotFound: if there is no such folder or snapshot.
         DamagedRun: if a file has changed, or training has not finished.
     """
-    return TrainedModel.of(load_run(folder, epoch, mapped=mapped))
+    return TrainedModel.of(load_run(folder, epoch, weights=weights))
 
 
 def from_pykeen(model: Any, triples_factory: Any) -> TrainedModel:

@@ -57,6 +57,7 @@ from fivestar.runs.settings import (
 from fivestar.version import __version__
 
 CHECKPOINT = "checkpoint.safetensors"
+WEIGHTS = "model.safetensors"
 HISTORY = "history.jsonl"
 MANIFEST = "manifest.json"
 SNAPSHOTS = "snapshots"
@@ -169,7 +170,7 @@ def _read_run_settings(folder: Path) -> Settings:
 
 def save_run(run: Run, folder: Path) -> None:
     """Save model, metrics and history; the manifest, written last, completes the run."""
-    write_tensors(folder / "model.safetensors", run.model.state_dict())
+    write_tensors(folder / WEIGHTS, run.model.state_dict())
     save_history(run.history, folder)
     for name, content in {
         "metrics.json": json.dumps(run.metrics, indent=1).encode(),
@@ -199,14 +200,18 @@ def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
 
 
 def load_run(
-    folder: str | os.PathLike[str], epoch: int | None = None, *, mapped: bool = False
+    folder: str | os.PathLike[str],
+    epoch: int | None = None,
+    *,
+    weights: str | os.PathLike[str] | None = None,
 ) -> Run:
     """Load a trained run and verify the hashes of its files.
 
     Args:
         folder: The folder of the run.
         epoch: Load the snapshot of this epoch (see `snapshot-epochs`) instead of the final weights.
-        mapped: Map the weights into memory read-only, shared by all processes of the machine.
+        weights: Map this copy of the weights into memory, shared by all processes that do so,
+            instead of reading them; nobody may change it.
 
     Raises:
         SourceNotFound: There is no such folder or snapshot.
@@ -218,13 +223,13 @@ def load_run(
     # Each file is hashed once: those of the graph are normally listed by the run.
     graph = load_graph(path / "graph", verify="graph/train.parquet" not in verified)
     model = build_model(graph, settings)
-    tables = path / "model.safetensors" if epoch is None else _snapshot(path, epoch)
+    tables = path / WEIGHTS if epoch is None else _snapshot(path, epoch)
     if not tables.exists():
         epochs = ", ".join(map(str, settings.training.snapshot_epochs)) or "none"
         raise SourceNotFound(f"{path} has no snapshot of epoch {epoch}; it has {epochs}")
     try:
-        if mapped:
-            model.load_state_dict(load_file(tables), assign=True)
+        if weights is not None:
+            model.load_state_dict(load_file(weights), assign=True)
         else:
             model.load_state_dict(load(tables.read_bytes()))
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
@@ -249,8 +254,8 @@ def check_finite(model: Model, folder: Path) -> None:
             )
 
 
-def verified_files(folder: Path) -> list[str]:
-    """Verify all files that the manifest of a run lists, and return their names.
+def verified_files(folder: Path) -> dict[str, str]:
+    """Verify all files that the manifest of a run lists, and return their hashes by name.
 
     Raises:
         SourceNotFound: There is no such folder.
@@ -281,7 +286,7 @@ def verified_files(folder: Path) -> list[str]:
             raise DamagedRun(f"{file}: is missing; restore it or train again")
         if _sha256(file) != digest:
             raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
-    return list(files)
+    return files
 
 
 def convert_to_fivestar(

@@ -33,8 +33,9 @@ _PROBLEMS = {
     401: "A token is required.",
     404: "Unknown name or run.",
     409: "Ambiguous name, or not supported by this model.",
-    413: "The request is too large.",
+    413: "The request is too large, or too much work.",
     422: "Invalid value.",
+    429: "This client has too many requests in the queue.",
     501: "An optional dependency is not installed.",
     503: "The queue is full.",
     504: "Timeout.",
@@ -87,6 +88,8 @@ def make_app(settings: ServerSettings) -> Guard:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     warming = asyncio.create_task(service.scoring.run(service.warm_up))
+    if service.started_folder is not None:
+        (service.started_folder / str(os.getpid())).touch()
     yield
     warming.cancel()
     service.close()
@@ -114,7 +117,8 @@ def _document(app: FastAPI, service: Service, *, needs_token: bool) -> dict[str,
     if needs_token:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
-    examples = _examples(service)
+    # The document needs no token, so with one it shows nothing of the graph.
+    examples = {} if needs_token else _examples(service)
     for path, methods in document["paths"].items():
         for operation in methods.values():
             operation["responses"] |= {

@@ -1,55 +1,30 @@
-"""Request batching: matrix products on one worker thread, slower requests on another.
-
-A worker with a full queue rejects new work at once.
-"""
+"""Request batching: queries of all clients are scored together, in batches of bounded work."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from fivestar.cancellation import cancel_when
 from fivestar.evaluation.topk import Which
 from fivestar.models.scoring import BATCH_SIZE
 from fivestar.prediction.predictions import Prediction, QueryIds
 from fivestar.prediction.trained_model import TrainedModel
+from fivestar.server.lanes import Entry, FairQueue, Lane, RequestContext, request_context
 from fivestar.server.metrics import Metrics
-from fivestar.server.problems import busy
 
 # Queries for more answers than this are batched separately, so that others need not wait for them.
 _LARGE_TOP = 100
+# Estimated work of a batch (see `cost`): about 0.2 s on one core. Others wait at most so long.
+BATCH_WORK = 2e9
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Worker:
-    """A thread that runs one function at a time, with a bounded queue."""
-
-    def __init__(self, name: str, max_queued: int) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._max_queued = max_queued
-        self._queued = 0
-
-    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of a function once its turn has come."""
-        if self._queued >= self._max_queued:
-            raise busy(f"{self._queued} requests are queued already")
-        self._queued += 1
-        try:
-            future = self._pool.submit(work, *args, **kwargs)
-            return await asyncio.wrap_future(future)
-        finally:
-            self._queued -= 1
-
-    def close(self) -> None:
-        """Stop the thread after its current call."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+Render = Callable[[QueryIds, list[Prediction]], T]
 
 
 @dataclass(frozen=True)
@@ -62,63 +37,110 @@ class BatchedQuery:
     types: tuple[str, ...]
 
 
-class Batcher:
-    """Answers all queued queries together: while one batch is scored, the next one fills.
+@dataclass(eq=False)
+class _Request(Generic[T]):
+    results: list[T | None]
+    missing: int
+    done: asyncio.Future[None]
 
-    There is no delay: a single query is answered at once.
+
+@dataclass(eq=False)
+class _Row:
+    request: _Request[Any]
+    position: int
+    query: BatchedQuery
+
+
+class Batcher(Generic[T]):
+    """Answers queued queries together: while one batch is scored, the next one fills.
+
+    There is no delay: a single query is answered at once. Requests take turns (see `FairQueue`), so
+    that a request with many queries delays the others by one batch only. If all requests of a
+    batch have ended, it stops.
+
+    Args:
+        model: the model.
+        lane: where batches are scored.
+        max_work: estimated work that may wait.
+        metrics: counts batches.
+        render: makes the result of a query and its answers; called in the lane.
     """
 
     def __init__(
-        self, model: TrainedModel, worker: Worker, max_queued: int, metrics: Metrics
+        self, model: TrainedModel, lane: Lane, max_work: float, metrics: Metrics, render: Render[T]
     ) -> None:
         self._model = model
-        self._worker = worker
-        self._max_queued = max_queued
+        self._lane = lane
         self._metrics = metrics
-        self._queue: list[tuple[BatchedQuery, asyncio.Future[list[Prediction]]]] = []
+        self._render = render
+        self._queue = FairQueue[_Row](max_work)
         self._task: asyncio.Task[None] | None = None
 
-    async def predict(self, queries: list[BatchedQuery]) -> list[list[Prediction]]:
-        """Return the answers to each query."""
-        if len(self._queue) + len(queries) > self._max_queued:
-            raise busy(f"{len(self._queue)} queries are queued already")
+    async def predict(self, queries: list[BatchedQuery], work: list[float]) -> list[T]:
+        """Return the result of each query, given their estimated work.
+
+        Raises:
+            Problem: 503 or 429 if the queue is full.
+        """
         loop = asyncio.get_running_loop()
-        futures = [loop.create_future() for _ in queries]
-        self._queue += zip(queries, futures, strict=True)
+        request = _Request[T]([None] * len(queries), len(queries), loop.create_future())
+        rows = [_Row(request, position, query) for position, query in enumerate(queries)]
+        client = request_context.get(RequestContext()).client
+        entry: Entry[_Row] = self._queue.push(client, zip(rows, work, strict=True))
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._process_queue())
-        return list(await asyncio.gather(*futures))
+        try:
+            await request.done
+        finally:
+            self._queue.remove(entry)
+        return request.results  # type: ignore[return-value]
 
     async def _process_queue(self) -> None:
-        while self._queue:
-            batch, self._queue = self._queue[:BATCH_SIZE], self._queue[BATCH_SIZE:]
-            # Skip clients that have disconnected.
-            batch = [(query, future) for query, future in batch if not future.done()]
+        request_context.set(RequestContext("batches"))
+        while rows := self._next_batch():
             try:
-                results = await self._worker.run(self._predict, [query for query, _ in batch])
+                results = await self._lane.run(self._predict, rows)
             except Exception as error:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
+                for row in rows:
+                    if not row.request.done.done():
+                        row.request.done.set_exception(error)
                 continue
-            for (_, future), answers in zip(batch, results, strict=True):
-                if not future.done():
-                    future.set_result(answers)
+            for row, result in zip(rows, results, strict=True):
+                request = row.request
+                request.results[row.position] = result
+                request.missing -= 1
+                if not request.missing and not request.done.done():
+                    request.done.set_result(None)
 
-    def _predict(self, queries: list[BatchedQuery]) -> list[list[Prediction]]:
+    def _next_batch(self) -> list[_Row]:
+        rows: list[_Row] = []
+        total = 0.0
+        while len(rows) < BATCH_SIZE and total < BATCH_WORK:
+            popped = self._queue.pop()
+            if popped is None:
+                break
+            row, work = popped
+            if not row.request.done.done():
+                rows.append(row)
+                total += work
+        return rows
+
+    def _predict(self, rows: list[_Row]) -> list[T]:
         """Score all queries with the same filter in one matrix product."""
-        self._metrics.count_batch(len(queries))
+        self._metrics.count_batch(len(rows))
 
-        def key(row: int) -> tuple[Which, tuple[str, ...], bool]:
-            query = queries[row]
+        def key(at: int) -> tuple[Which, tuple[str, ...], bool]:
+            query = rows[at].query
             return query.which, query.types, query.top > _LARGE_TOP
 
-        results: dict[int, list[Prediction]] = {}
-        for (which, types, _), group in groupby(sorted(range(len(queries)), key=key), key=key):
-            rows = list(group)
-            ids = np.array([queries[row].ids for row in rows])
-            top = max(queries[row].top for row in rows)
-            answers = self._model.predict_ids(ids, top, which, types)
-            for row, best in zip(rows, answers, strict=True):
-                results[row] = best[: queries[row].top]
-        return [results[row] for row in range(len(queries))]
+        results: dict[int, T] = {}
+        with cancel_when(lambda: all(row.request.done.done() for row in rows)):
+            for (which, types, _), group in groupby(sorted(range(len(rows)), key=key), key=key):
+                chosen = list(group)
+                ids = np.array([rows[at].query.ids for at in chosen])
+                top = max(rows[at].query.top for at in chosen)
+                answers = self._model.predict_ids(ids, top, which, types)
+                for at, best in zip(chosen, answers, strict=True):
+                    query = rows[at].query
+                    results[at] = self._render(query.ids, best[: query.top])
+        return [results[at] for at in range(len(rows))]

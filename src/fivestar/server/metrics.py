@@ -17,7 +17,7 @@ from fivestar.files import file_lock
 
 # Histogram buckets: upper bounds of request durations in seconds.
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_STATUSES = (200, 304, 400, 401, 404, 405, 409, 413, 415, 422, 500, 501, 503, 504)
+_STATUSES = (200, 304, 400, 401, 404, 405, 409, 413, 415, 422, 429, 500, 501, 503, 504)
 _OTHER = "other"
 # Rows of the file: workers, including those that have exited.
 _MAX_WORKERS = 1024

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fivestar.errors import SettingsError
+from fivestar.server.lanes import RequestContext, request_context
 from fivestar.server.metrics import Metrics
 from fivestar.server.problems import Problem
-from fivestar.server.settings import Limits
+from fivestar.server.protocol import client_network
+from fivestar.server.settings import Limits, host_name
 
 _CSP = {
     "default-src": "'self'",
@@ -97,19 +101,38 @@ class Guard:
     async def _handle(self, scope: Scope, receive: Receive, response: _Response) -> None:
         problem = self._check(scope)
         if problem is None:
-            try:
-                async with asyncio.timeout(self.limits.seconds):
-                    await self.app(scope, self._limited(receive), response.send)
-            except TimeoutError:
-                problem = Problem(
-                    504, f"no response within {self.limits.seconds:g} s; request less at once"
-                )
+            problem = await self._run(scope, receive, response)
         if problem is not None and not response.status:
             await problem.response()(scope, receive, response.send)
 
+    async def _run(self, scope: Scope, receive: Receive, response: _Response) -> Problem | None:
+        """Run the application until it is done, its time is over, or its client disconnects."""
+        deadline = asyncio.timeout(self.limits.seconds)
+
+        def cancel() -> None:
+            if not response.is_complete:
+                with suppress(RuntimeError):  # it is being cancelled already
+                    deadline.reschedule(0)
+
+        incoming = _Incoming(receive, cancel)
+        address = client_network((scope.get("client") or ("",))[0])
+        try:
+            with ExitStack() as on_end:
+                request_context.set(RequestContext(address, on_end))
+                async with deadline:
+                    await self.app(scope, self._limited(incoming.receive), response.send)
+        except TimeoutError:
+            if incoming.is_disconnected:
+                return None
+            detail = f"no response within {self.limits.seconds:g} s; request less at once"
+            return Problem(504, detail)
+        finally:
+            incoming.stop()
+        return None
+
     def _check(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
-        if self.hosts is not None and _host(headers.get("host", "")) not in self.hosts:
+        if self.hosts is not None and not _is_allowed(headers.getlist("host"), self.hosts):
             return Problem(
                 400, "this host name is not allowed; see the setting allowed_hosts", "unknown-host"
             )
@@ -150,11 +173,53 @@ class Guard:
         return counted
 
 
+class _Incoming:
+    """Reads the messages of a request ahead of the application.
+
+    So a client that disconnects is noticed while its response is computed.
+
+    Args:
+        receive: the messages.
+        on_disconnect: called when the client has disconnected.
+    """
+
+    def __init__(self, receive: Receive, on_disconnect: Callable[[], None]) -> None:
+        self.is_disconnected = False
+        self._receive = receive
+        self._on_disconnect = on_disconnect
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
+        self._is_taken = asyncio.Event()
+        self._task = asyncio.create_task(self._read())
+
+    def stop(self) -> None:
+        """Stop reading."""
+        self._task.cancel()
+
+    async def receive(self) -> Message:
+        """Return the next message."""
+        if self.is_disconnected and self._messages.empty():
+            return {"type": "http.disconnect"}
+        message = await self._messages.get()
+        self._is_taken.set()
+        return message
+
+    async def _read(self) -> None:
+        while (message := await self._receive())["type"] != "http.disconnect":
+            self._is_taken.clear()
+            self._messages.put_nowait(message)
+            if message.get("more_body"):
+                await self._is_taken.wait()  # the rest stays in the network
+        self.is_disconnected = True
+        self._messages.put_nowait(message)
+        self._on_disconnect()
+
+
 class _Response:
     """Adds the security headers to a response and records its status."""
 
     def __init__(self, path: str, send: Send) -> None:
         self.status = 0
+        self.is_complete = False
         self._headers = _DOCS_HEADERS if path == "/docs" else _HEADERS
         self._send = send
 
@@ -162,6 +227,8 @@ class _Response:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message.get("headers", ()), *self._headers]
+        elif not message.get("more_body"):
+            self.is_complete = True
         await self._send(message)
 
 
@@ -171,8 +238,6 @@ def _is_bearer(headers: Headers, token: bytes | None) -> bool:
     return is_equal and scheme.lower() == "bearer"
 
 
-def _host(header: str) -> str:
-    """Return the host name of a Host header, without its port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower()
+def _is_allowed(headers: list[str], hosts: frozenset[str]) -> bool:
+    """Return whether there is one Host header, and it names an allowed host."""
+    return len(headers) == 1 and host_name(headers[0]) in hosts

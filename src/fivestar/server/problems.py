@@ -28,9 +28,12 @@ _CODES = {
     401: "unauthorized",
     404: "not-found",
     405: "method-not-allowed",
+    408: "slow-headers",
     413: "too-large",
     415: "unsupported-media-type",
     422: "invalid",
+    429: "too-many-requests",
+    431: "headers-too-large",
     501: "missing-extra",
     503: "busy",
     504: "timeout",
@@ -72,6 +75,11 @@ class Problem(HTTPException):
 def busy(reason: str) -> Problem:
     """Return a 503 for a full queue."""
     return Problem(503, f"{reason}; try again in a moment", headers={"Retry-After": "1"})
+
+
+def too_many(reason: str) -> Problem:
+    """Return a 429 for a client that has more than its share."""
+    return Problem(429, f"{reason}; wait for its responses", headers={"Retry-After": "1"})
 
 
 def problem_of(error: FivestarError) -> Problem:

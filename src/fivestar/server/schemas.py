@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from fivestar.evaluation.topk import Which
 
@@ -14,6 +21,8 @@ MAX_NAME_LENGTH = 10_000
 MAX_URL_NAME_LENGTH = 1000
 # Replaced by the limits of the server, which are checked per request.
 NO_LIMIT = 2**31 - 1
+# Fields of a request; more are mistakes.
+_MAX_FIELDS = 20
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_LENGTH)]
 MapClass = Literal[
@@ -29,7 +38,9 @@ WhichAnswers = Annotated[
     Which, Field(description="All answers, or only those that are new or already in the graph.")
 ]
 Types = Annotated[
-    list[Name], Field(max_length=100, description="Only entities with one of these types.")
+    list[Name],
+    Field(max_length=100, description="Only entities with one of these types."),
+    FailFast(),
 ]
 
 
@@ -38,13 +49,23 @@ class _Request(BaseModel):
 
     run: RunName = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, body: Any) -> Any:
+        # Each unknown field would be an error of its own: a body of 1 MB can have 100,000.
+        if isinstance(body, dict) and len(body) > _MAX_FIELDS:
+            raise ValueError(f"{len(body):,} fields; at most {_MAX_FIELDS} are possible")
+        return body
 
-class _PredictRequest(_Request):
+
+class PredictRequest(_Request):
+    """What all queries have in common."""
+
     top: Top = 10
     which: WhichAnswers = "all"
 
 
-class PredictTailsRequest(_PredictRequest):
+class PredictTailsRequest(PredictRequest):
     """(head, relation, ?)."""
 
     head: Entity
@@ -52,7 +73,7 @@ class PredictTailsRequest(_PredictRequest):
     types: Types = []
 
 
-class PredictHeadsRequest(_PredictRequest):
+class PredictHeadsRequest(PredictRequest):
     """(?, relation, tail)."""
 
     relation: Relation
@@ -60,17 +81,20 @@ class PredictHeadsRequest(_PredictRequest):
     types: Types = []
 
 
-class PredictRelationsRequest(_PredictRequest):
+class PredictRelationsRequest(PredictRequest):
     """(head, ?, tail)."""
 
     head: Entity
     tail: Entity
 
 
-class PredictBatchRequest(_PredictRequest):
+class PredictBatchRequest(PredictRequest):
     """Many queries (head, relation, tail), each with one missing slot, written _ or ?."""
 
-    queries: Annotated[list[tuple[Name, Name, Name]], Field(min_length=1)]
+    # One error is enough: a body of 1 MB can have 200,000.
+    queries: Annotated[
+        list[Annotated[tuple[Name, Name, Name], FailFast()]], Field(min_length=1), FailFast()
+    ]
     types: Types = []
 
 

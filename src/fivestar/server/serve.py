@@ -6,7 +6,9 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
@@ -16,13 +18,21 @@ from fivestar.errors import SettingsError
 from fivestar.prediction.trained_model import load
 from fivestar.server.app import ENVIRONMENT, make_app
 from fivestar.server.middleware import read_token
-from fivestar.server.settings import Limits, ServerSettings
+from fivestar.server.protocol import MAX_CONNECTIONS, LimitedProtocol
+from fivestar.server.settings import Limits, ServerSettings, allowed_host
+from fivestar.server.supervisor import Supervisor
+from fivestar.server.weights import sealed_copies
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 PathLike = str | os.PathLike[str]
 
 # Seconds that running requests have on shutdown.
 _SHUTDOWN_TIMEOUT = 10
-_MAX_CONNECTIONS = 2048
+_OTHER_DESCRIPTORS = 256
 _CORES = torch.get_num_threads()
 
 
@@ -54,7 +64,8 @@ def serve(  # noqa: PLR0913
         on_start: called with the address before the server starts.
 
     Raises:
-        SettingsError: if the token cannot be read or the port is in use.
+        SettingsError: if the token cannot be read, the port is in use, a host is no host name, or
+            no worker can start.
         DamagedRun: if a folder does not match its manifest.
     """
     folders = [runs] if isinstance(runs, str | os.PathLike) else runs
@@ -64,7 +75,7 @@ def serve(  # noqa: PLR0913
         workers=workers,
         token_file=None if token_file is None else Path(token_file),
         cors_origins=list(cors_origins),
-        allowed_hosts=list(allowed_hosts),
+        allowed_hosts=[allowed_host(name) for name in allowed_hosts],
         limits=limits or Limits(),
     )
     run_server(settings, port, log_requests=log_requests, on_start=on_start or (lambda _: None))
@@ -78,35 +89,71 @@ def run_server(
         read_token(settings.token_file)
     port = _free_port(settings.host, port)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    run = partial(
-        uvicorn.run,
+    _raise_descriptor_limit()
+    configure = partial(
+        uvicorn.Config,
         host=settings.host,
         port=port,
+        http=LimitedProtocol,
+        ws="none",
         log_level="info" if log_requests else "warning",
         access_log=log_requests,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
-        limit_concurrency=_MAX_CONNECTIONS,
         server_header=False,
         proxy_headers=False,
     )
-    if settings.workers == 1:
-        # One core is left for the event loop: threads that wait for a core slow a product down.
-        torch.set_num_threads(max(1, _CORES - 1))
-        app = make_app(settings)
-        on_start(f"http://{host}:{port}")
-        run(app)
-        return
-    for run_folder in settings.runs:
-        load(run_folder, mapped=True)  # report errors once, not once per worker
+    with sealed_copies(settings.runs) as weights:
+        settings = settings.model_copy(update={"weights": weights})
+        start = partial(on_start, f"http://{host}:{port}")
+        if settings.workers == 1:
+            _run_one(settings, configure, start)
+        else:
+            _run_workers(settings, configure, start)
+
+
+def _run_one(
+    settings: ServerSettings, configure: Callable[..., uvicorn.Config], start: Callable[[], None]
+) -> None:
+    # One core is left for the event loop: threads that wait for a core slow a product down.
+    torch.set_num_threads(max(1, _CORES - 1))
+    server = uvicorn.Server(configure(make_app(settings)))
+    start()
+    with suppress(KeyboardInterrupt):
+        server.run()
+
+
+def _run_workers(
+    settings: ServerSettings, configure: Callable[..., uvicorn.Config], start: Callable[[], None]
+) -> None:
+    for run_folder, weights in zip_longest(settings.runs, settings.weights):
+        load(run_folder, weights=weights)  # report errors once, not once per worker
     with tempfile.TemporaryDirectory(prefix="fivestar-") as folder:
-        metrics = Path(folder) / "metrics"
+        metrics, started = Path(folder) / "metrics", Path(folder) / "started"
         metrics.touch()
-        shared = settings.model_copy(update={"metrics_file": metrics})
+        started.mkdir()
+        shared = settings.model_copy(update={"metrics_file": metrics, "started_folder": started})
         os.environ[ENVIRONMENT] = shared.model_dump_json()
         # Inherited by the workers: otherwise each would use all cores.
         os.environ["OMP_NUM_THREADS"] = str(max(1, _CORES // settings.workers))
-        on_start(f"http://{host}:{port}")
-        run("fivestar.server.app:app_from_environment", factory=True, workers=settings.workers)
+        config = configure(
+            "fivestar.server.app:app_from_environment", factory=True, workers=settings.workers
+        )
+        supervisor = Supervisor(config, [config.bind_socket()], started)
+        start()
+        supervisor.run()
+        if supervisor.has_failed:
+            raise SettingsError("no worker process can start; see the messages above")
+
+
+def _raise_descriptor_limit() -> None:
+    """Allow as many open files as there may be connections."""
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + _OTHER_DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def _free_port(host: str, port: int) -> int:

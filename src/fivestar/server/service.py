@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,9 @@ from fastapi import Request
 
 from fivestar.analysis.clustering import Method, TypedEntities, entity_map
 from fivestar.analysis.relations import relation_maps, require_mobius
-from fivestar.errors import SettingsError, UnknownName
+from fivestar.analysis.tsne import project_in_process
+from fivestar.cancellation import cancel_when, check_cancelled
+from fivestar.errors import AmbiguousName, Cancelled, SettingsError, UnknownName
 from fivestar.geometry.classification import MobiusClass, classify
 from fivestar.geometry.fixed_points import fixed_points, multiplier
 from fivestar.geometry.mobius import entries, norm, relative_determinant
@@ -22,17 +27,24 @@ from fivestar.graph.name_search import NameSearch
 from fivestar.graph.statistics import profile_graph
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.prediction.explanation import TOLERANCE
-from fivestar.prediction.predictions import QueryIds
+from fivestar.prediction.predictions import Prediction, QueryIds
 from fivestar.prediction.trained_model import load
-from fivestar.server.batching import Batcher, Worker
+from fivestar.server.batching import BATCH_WORK, BatchedQuery, Batcher
+from fivestar.server.cost import CostModel
+from fivestar.server.lanes import Lane, request_context
 from fivestar.server.metrics import Metrics
-from fivestar.server.problems import Problem
+from fivestar.server.problems import Problem, busy
+from fivestar.server.responses import ByteCache, to_json
 from fivestar.server.settings import ServerSettings
+from fivestar.spelling import did_you_mean
 
 Json = dict[str, Any]
 _MAX_LEGEND = 8
 _MAX_TRIPLES = 50
 _MAX_SUGGESTIONS = 3
+_MIN_SIMILARITY = 70
+_SUGGESTION_SECONDS = 0.25
+Names = tuple[str | None, str | None, str | None]
 
 
 class Service:
@@ -42,26 +54,40 @@ class Service:
         self.limits = settings.limits
         self.metrics = metrics
         folders = names_of_folders(settings.runs)
-        self.models = {name: ServedModel(name, folder) for name, folder in folders.items()}
-        self.scoring = Worker("scoring", self.limits.queued_queries)
-        self.slow = Worker("slow", self.limits.queued_requests)
-        self.batchers = {
-            name: Batcher(served.model, self.scoring, self.limits.queued_queries, metrics)
-            for name, served in self.models.items()
+        weights: list[Path | None] = [*settings.weights] or [None] * len(folders)
+        self.models = {
+            name: ServedModel(name, folder, copy, self.limits.cache_bytes)
+            for (name, folder), copy in zip(folders.items(), weights, strict=True)
         }
+        # Small batches of queries; single queries that take longer than a batch; names and lists;
+        # neighbors, explanations and statistics; t-SNE. Nobody waits for work in another lane.
+        self.scoring, self.large, self.lookup, self.analysis, self.projection = self._lanes = [
+            Lane(name, self.limits.queued_requests)
+            for name in ("scoring", "large", "lookup", "analysis", "projection")
+        ]
+        self.batchers = {
+            (name, lane): Batcher(
+                served.model, lane, self.limits.queued_work, metrics, served.query_result
+            )
+            for name, served in self.models.items()
+            for lane in (self.scoring, self.large)
+        }
+        self._unsent_answers = 0
+        self.started_folder = settings.started_folder
         self.is_ready = False
 
     def warm_up(self) -> None:
         """Build the indices that the first requests need."""
         for served in self.models.values():
             served.warm_up()
+            check_cancelled()
         self.is_ready = True
 
     def close(self) -> None:
         """Stop all workers."""
         self.is_ready = False
-        self.scoring.close()
-        self.slow.close()
+        for lane in self._lanes:
+            lane.close()
 
     def model(self, run: str | None) -> ServedModel:
         """Return a model by the name of its run; by default the first."""
@@ -78,6 +104,40 @@ class Service:
         if top > self.limits.top:
             raise Problem(422, f"top is {top:,}, but at most {self.limits.top:,} are returned")
 
+    async def predict(self, served: ServedModel, queries: list[BatchedQuery]) -> list[bytes]:
+        """Return the results of queries as JSON.
+
+        Raises:
+            Problem: 413 if it is too much work for one request, 429 or 503 if too much waits.
+        """
+        answers = sum(query.top for query in queries)
+        if answers > self.limits.answers:
+            raise Problem(
+                413,
+                f"{answers:,} answers; at most {self.limits.answers:,} at once: reduce top, or "
+                "send several requests",
+            )
+        work = [served.cost.of(query.ids, query.top) for query in queries]
+        if sum(work) > self.limits.work:
+            raise Problem(
+                413,
+                f"an estimated {sum(work):.1e} multiply-adds; at most {self.limits.work:.1e} at "
+                "once: reduce top, or send several requests",
+            )
+        self._reserve(answers)
+        lane = self.scoring if max(work) <= BATCH_WORK else self.large
+        return await self.batchers[served.name, lane].predict(queries, work)
+
+    def _reserve(self, answers: int) -> None:
+        """Count the answers of a request until its response is sent: their text is in memory."""
+        if self._unsent_answers + answers > self.limits.unsent_answers:
+            raise busy("too many answers have not been received by their clients yet")
+        self._unsent_answers += answers
+        request_context.get().on_end.callback(self._release, answers)
+
+    def _release(self, answers: int) -> None:
+        self._unsent_answers -= answers
+
 
 async def service_of(request: Request) -> Service:
     """Return the service of a request. Async: FastAPI runs plain functions on other threads."""
@@ -86,19 +146,34 @@ async def service_of(request: Request) -> Service:
 
 
 class ServedModel:
-    """A `TrainedModel` under a name, with the lookups of the explore routes as JSON."""
+    """A `TrainedModel` under a name, with the lookups of the explore routes as JSON.
 
-    def __init__(self, name: str, folder: Path) -> None:
+    Args:
+        name: name of the run.
+        folder: its folder.
+        weights: a copy of its weights that nobody changes (see `weights`); None: load them.
+        cache_bytes: maximum size of cached responses.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, weights: Path | None = None, cache_bytes: int = 0
+    ) -> None:
         self.name = name
-        self.model = load(folder, mapped=True)
+        self.model = load(folder, weights=weights)
         self.graph = self.model.graph
-        self._maps: dict[tuple[Method, int], Json] = {}
+        self.cost = CostModel(self.model)
+        self.cache = ByteCache(cache_bytes)
+        self.is_warm = False
 
     def warm_up(self) -> None:
         """Build the indices that the first requests need."""
         entity, relation = self.graph.entities.name_of(0), self.graph.relations.name_of(0)
         self.model.predict([(entity, relation, "_"), ("_", relation, entity)], top=1)
-        self.search.find("warm-up")
+        for search in (self.search, self._relation_search):
+            check_cancelled()
+            search.find("warm-up")
+            search.vocabulary.lookup("warm-up")
+        self.is_warm = True
 
     def info(self) -> Json:
         """Return the graph, the model and its capabilities."""
@@ -139,21 +214,68 @@ class ServedModel:
         """Return the index of entity names."""
         return NameSearch(self.graph.entities, self.triples_per_entity)
 
+    @cached_property
+    def _relation_search(self) -> NameSearch:
+        counts = np.bincount(self.graph.facts.relations, minlength=len(self.graph.relations))
+        return NameSearch(self.graph.relations, counts)
+
+    @cached_property
+    def _type_search(self) -> NameSearch:
+        types = self.graph.required_types()
+        counts = np.bincount(types.types, minlength=len(types.vocabulary))
+        return NameSearch(types.vocabulary, counts)
+
     def entity_id(self, name: str) -> int:
-        """Return the id of an entity; suggestions for unknown names come from the name index."""
-        names = self.graph.entities
-        if (number := names.lookup(name)) is not None:
-            return number
-        near = names.labels_of(self.search.find(name, _MAX_SUGGESTIONS))
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise UnknownName(f"no entity {name!r}{hint}", near)
+        """Return the id of an entity; see `find`."""
+        return find(self.search, name)
+
+    def relation_id(self, name: str) -> int:
+        """Return the id of a relation; see `find`."""
+        return find(self._relation_search, name)
+
+    def known_ids(self, query: Names) -> QueryIds | None:
+        """Return the ids of a triple or query, −1 for None, if all names are in the graph.
+
+        This only looks into dictionaries, so that the event loop can do it.
+        """
+        if not self.is_warm:
+            return None
+        entities, relations = self.graph.entities, self.graph.relations
+        try:
+            ids = [
+                -1 if name is None else vocabulary.lookup(name)
+                for name, vocabulary in zip(query, (entities, relations, entities), strict=True)
+            ]
+        except AmbiguousName:
+            return None
+        return None if None in ids else tuple(ids)  # type: ignore[return-value]
 
     def ids(self, head: str | None, relation: str | None, tail: str | None) -> QueryIds:
-        """Return the ids of a triple or query, −1 for None."""
+        """Return the ids of a triple or query, −1 for None.
+
+        Raises:
+            UnknownName, AmbiguousName: a name is not in the graph, or several entities have it.
+        """
         return (
             -1 if head is None else self.entity_id(head),
-            -1 if relation is None else self.graph.relations.find(relation),
+            -1 if relation is None else self.relation_id(relation),
             -1 if tail is None else self.entity_id(tail),
+        )
+
+    def check_types(self, types: Sequence[str]) -> None:
+        """Refuse types that the graph does not have."""
+        self.graph.required_types()
+        for name in types:
+            find(self._type_search, name)
+
+    def query_result(self, ids: QueryIds, answers: list[Prediction]) -> bytes:
+        """Return a query and its answers as JSON."""
+        return to_json(
+            {
+                "query": self.named_query(ids),
+                "answers": [vars(answer) for answer in answers],
+                "warnings": self.model.unseen_warnings(np.array([ids])),
+            }
         )
 
     def named_query(self, ids: QueryIds) -> Json:
@@ -189,7 +311,6 @@ class ServedModel:
             "triples": [self.named_query((h, r, t)) for h, r, t in triples],
         }
 
-    @cached_property
     def relations(self) -> list[Json]:
         """Return all relations, most frequent first."""
         names = self.graph.relations
@@ -197,7 +318,6 @@ class ServedModel:
         order = np.argsort(-counts, kind="stable").tolist()
         return [{**named(names, number), "num_triples": int(counts[number])} for number in order]
 
-    @cached_property
     def types(self) -> list[Json]:
         """Return all entity types, most frequent first."""
         types = self.graph.types
@@ -207,7 +327,6 @@ class ServedModel:
         order = np.argsort(-counts, kind="stable").tolist()
         return [{"id": types.vocabulary.name_of(n), "num_entities": int(counts[n])} for n in order]
 
-    @cached_property
     def statistics(self) -> Json:
         """Return the statistics of `fivestar graph info`, without paths of this machine."""
         statistics = profile_graph(self.graph).as_json()
@@ -219,7 +338,7 @@ class ServedModel:
     def geometry(self, relation: str) -> Json:
         """Return the Möbius map of a relation per dimension."""
         model = require_mobius(self.model)
-        number = self.graph.relations.find(relation)
+        number = self.relation_id(relation)
         maps = relation_maps(model, model.relations.detach()[number])
         classes = [MobiusClass(each).name.lower() for each in classify(maps, TOLERANCE).tolist()]
         fixed = fixed_points(maps)
@@ -245,17 +364,13 @@ class ServedModel:
         }
 
     def map(self, method: Method, limit: int) -> Json:
-        """Return a projection of the entities with the most triples; computed once."""
-        if (method, limit) not in self._maps:
-            self._maps[method, limit] = self._project(method, limit)
-        return self._maps[method, limit]
-
-    def _project(self, method: Method, limit: int) -> Json:
+        """Return a projection of the entities with the most triples."""
         entities = np.argsort(-self.triples_per_entity, kind="stable")[:limit].astype(np.int64)
         legend = _legend_types([self._types_of(number) for number in entities.tolist()])
         index = {name: at for at, name in enumerate(legend)}
         untyped = np.zeros(len(entities), np.int64)
-        xy = entity_map(self.model, TypedEntities(legend, entities, untyped), method)
+        typed = TypedEntities(legend, entities, untyped)
+        xy = entity_map(self.model, typed, method, project=project_in_process)
         xy = xy - (xy.max(axis=0) + xy.min(axis=0)) / 2
         xy = xy / np.abs(xy).max()
         points = []
@@ -297,6 +412,24 @@ def _legend_types(types: list[list[str]]) -> list[str]:
         chosen.append(best)
         rest = [own for own in rest if best not in own]
     return chosen
+
+
+def find(search: NameSearch, name: str) -> int:
+    """Return the id of a name or label; suggestions come from the index of names.
+
+    Raises:
+        UnknownName: there is no such name. Searching similar ones takes a bounded time.
+        AmbiguousName: several have this label.
+    """
+    vocabulary = search.vocabulary
+    if (number := vocabulary.lookup(name)) is not None:
+        return number
+    suggestions: list[str] = []
+    end = time.monotonic() + _SUGGESTION_SECONDS
+    with suppress(Cancelled), cancel_when(lambda: time.monotonic() > end):
+        suggestions = vocabulary.labels_of(search.find(name, _MAX_SUGGESTIONS, _MIN_SIMILARITY))
+    message = f"no {vocabulary.kind} {name!r}{did_you_mean(suggestions)}"
+    raise UnknownName(message, suggestions)
 
 
 def named(names: Vocabulary, number: int) -> Json:

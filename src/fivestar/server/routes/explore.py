@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
 
 from fivestar.analysis.relations import require_mobius
 from fivestar.errors import SettingsError
 from fivestar.server import schemas
+from fivestar.server.lanes import Lane
 from fivestar.server.problems import Problem
+from fivestar.server.responses import JsonResponse, to_json
 from fivestar.server.schemas import MAX_URL_NAME_LENGTH, NO_LIMIT
 from fivestar.server.service import Json, ServedModel, Service, named, service_of
 
@@ -40,7 +45,8 @@ Top = Annotated[int, Query(ge=1, le=NO_LIMIT, description="Number of results.")]
 @router.get("/runs", response_model=schemas.RunsResponse)
 async def runs(service: WithService) -> Json:
     """List the served runs and their capabilities."""
-    return {"runs": [served.info() for served in service.models.values()]}
+    models = service.models.values()
+    return {"runs": await service.lookup.run(lambda: [served.info() for served in models])}
 
 
 @router.get("/entities", response_model=schemas.EntitiesResponse)
@@ -51,42 +57,46 @@ async def entities(
         str, Query(max_length=MAX_URL_NAME_LENGTH, description="Part of a name or label.")
     ] = "",
     limit: Top = 10,
-) -> Json:
+) -> Response:
     """Search entities by name; without `q`, return those with the most triples."""
     service.check_top(limit)
-    return {"run": served.name, "entities": await service.slow.run(served.entities, q, limit)}
+    return await _respond(service.lookup, served, lambda: {"entities": served.entities(q, limit)})
 
 
 @router.get("/entity", response_model=schemas.EntityResponse)
-async def entity(service: WithService, served: WithModel, name: Name) -> Json:
+async def entity(service: WithService, served: WithModel, name: Name) -> Response:
     """Return an entity with some of its triples."""
-    return {"run": served.name, **await service.slow.run(served.card, name)}
+    return await _respond(service.lookup, served, lambda: served.card(name))
 
 
 @router.get("/relations", response_model=schemas.RelationsResponse)
-async def relations(served: WithModel) -> Json:
+async def relations(service: WithService, served: WithModel) -> Response:
     """List all relations, most frequent first."""
-    return {"run": served.name, "relations": served.relations}
+    return await _respond(
+        service.lookup, served, lambda: {"relations": served.relations()}, key="relations"
+    )
 
 
 @router.get("/types", response_model=schemas.TypesResponse)
-async def types(served: WithModel) -> Json:
+async def types(service: WithService, served: WithModel) -> Response:
     """List all entity types, most frequent first."""
-    return {"run": served.name, "types": served.types}
+    return await _respond(service.lookup, served, lambda: {"types": served.types()}, key="types")
 
 
 @router.get("/similar", response_model=schemas.NeighborsResponse)
-async def similar(service: WithService, served: WithModel, entity: Name, top: Top = 10) -> Json:
+async def similar(service: WithService, served: WithModel, entity: Name, top: Top = 10) -> Response:
     """Return the nearest neighbors of an entity (centered cosine)."""
     service.check_top(top)
-    names = served.graph.entities
-    number = served.entity_id(entity)
-    neighbors = await service.slow.run(served.model.similar, names.name_of(number), top)
-    return {
-        "run": served.name,
-        "entity": named(names, number),
-        "neighbors": [neighbor.as_json() for neighbor in neighbors],
-    }
+    number = await service.lookup.run(served.entity_id, entity)
+
+    def neighbors() -> Json:
+        name = served.graph.entities.name_of(number)
+        return {
+            "entity": named(served.graph.entities, number),
+            "neighbors": [each.as_json() for each in served.model.similar(name, top)],
+        }
+
+    return await _respond(service.analysis, served, neighbors)
 
 
 @router.get("/explain", response_model=schemas.ExplainResponse)
@@ -97,22 +107,25 @@ async def explain(
     relation: Name,
     tail: Name,
     top: Annotated[int, Query(ge=1, le=50, description="Items per kind of evidence.")] = 5,
-) -> Json:
+) -> Response:
     """Explain a triple by analogous facts, supporting paths and dimensions."""
-    names = served.graph.entities
-    ends = [names.name_of(served.entity_id(name)) for name in (head, tail)]
-    explanation = await service.slow.run(served.model.explain, ends[0], relation, ends[1], top)
-    return {"run": served.name, "explanation": explanation.as_json()}
+    ids = await service.lookup.run(served.ids, head, relation, tail)
+
+    def explanation() -> Json:
+        h, r, t = (each["id"] for each in served.named_query(ids).values())
+        return {"explanation": served.model.explain(h, r, t, top).as_json()}
+
+    return await _respond(service.analysis, served, explanation)
 
 
 @router.get("/geometry", response_model=schemas.GeometryResponse)
-async def geometry(service: WithService, served: WithModel, relation: Name) -> Json:
+async def geometry(service: WithService, served: WithModel, relation: Name) -> Response:
     """Return the Möbius map of a relation per dimension; 409 if the model has none."""
     try:
         require_mobius(served.model)
     except SettingsError as error:
         raise Problem(409, str(error), "no-geometry") from error
-    return {"run": served.name, **await service.slow.run(served.geometry, relation)}
+    return await _respond(service.lookup, served, lambda: served.geometry(relation))
 
 
 @router.get("/map", response_model=schemas.MapResponse)
@@ -121,12 +134,29 @@ async def entity_map(
     served: WithModel,
     method: Literal["pca", "tsne"] = "pca",
     limit: Annotated[int, Query(ge=3, le=5000, description="Number of entities.")] = 2000,
-) -> Json:
+) -> Response:
     """Project the entities with the most triples onto the plane; the first t-SNE is slow."""
-    return {"run": served.name, **await service.slow.run(served.map, method, limit)}
+    lane = service.projection if method == "tsne" else service.analysis
+    key = (method, limit)
+    return await _respond(lane, served, lambda: served.map(method, limit), key=key)
 
 
 @router.get("/graph", response_model=schemas.StatisticsResponse)
-async def graph(service: WithService, served: WithModel) -> Json:
+async def graph(service: WithService, served: WithModel) -> Response:
     """Return statistics of the graph: counts, degrees, relation categories, patterns, leaks."""
-    return {"run": served.name, **await service.slow.run(lambda: served.statistics)}
+    return await _respond(service.analysis, served, served.statistics, key="graph")
+
+
+async def _respond(
+    lane: Lane, served: ServedModel, make: Callable[[], Json], key: Hashable = None
+) -> Response:
+    """Make a response in a lane; with a key it is made once, and cached."""
+
+    def text() -> bytes:
+        return to_json({"run": served.name, **make()})
+
+    cached = None if key is None else served.cache.peek(key)
+    if cached is None:
+        work = text if key is None else partial(served.cache.get, key, text)
+        cached = await lane.run(work)
+    return JsonResponse(cached)

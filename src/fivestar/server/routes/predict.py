@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
+from fivestar.cancellation import cancel_when
 from fivestar.errors import AmbiguousName, UnknownName
 from fivestar.evaluation.topk import Which
 from fivestar.prediction.predictions import MISSING, QueryIds
 from fivestar.server import schemas
 from fivestar.server.batching import BatchedQuery
 from fivestar.server.problems import Problem, problem_of
-from fivestar.server.service import Json, ServedModel, Service, service_of
+from fivestar.server.responses import JsonResponse, to_json
+from fivestar.server.service import Json, Names, ServedModel, Service, service_of
 
 router = APIRouter(prefix="/api", tags=["predict"])
 WithService = Annotated[Service, Depends(service_of)]
 _MAX_ERRORS = 10
+# Of all suggestions to one batch.
+_SUGGESTION_SECONDS = 0.5
 
 
 @router.post("/predict/tails", response_model=schemas.PredictResponse)
 async def tails(body: schemas.PredictTailsRequest, service: WithService) -> Response:
     """Predict the tails of (head, relation, ?)."""
-    served = service.model(body.run)
-    ids = served.ids(body.head, body.relation, None)
-    return await _predict_one(service, served, ids, body.top, body.which, body.types)
+    names = (body.head, body.relation, None)
+    return await _predict_one(service, body, names, body.types)
 
 
 @router.post("/predict/heads", response_model=schemas.PredictResponse)
 async def heads(body: schemas.PredictHeadsRequest, service: WithService) -> Response:
     """Predict the heads of (?, relation, tail)."""
-    served = service.model(body.run)
-    ids = served.ids(None, body.relation, body.tail)
-    return await _predict_one(service, served, ids, body.top, body.which, body.types)
+    names = (None, body.relation, body.tail)
+    return await _predict_one(service, body, names, body.types)
 
 
 @router.post("/predict/relations", response_model=schemas.PredictResponse)
 async def relations(body: schemas.PredictRelationsRequest, service: WithService) -> Response:
     """Predict the relations of (head, ?, tail)."""
-    served = service.model(body.run)
-    ids = served.ids(body.head, None, body.tail)
-    return await _predict_one(service, served, ids, body.top, body.which, ())
+    return await _predict_one(service, body, (body.head, None, body.tail), ())
 
 
 @router.post("/predict/batch", response_model=schemas.PredictBatchResponse)
@@ -58,29 +57,45 @@ async def batch(body: schemas.PredictBatchRequest, service: WithService) -> Resp
             "send several requests",
         )
     served = service.model(body.run)
-    ids = _resolve(served, body.queries)
-    results = await _predict(service, served, ids, body.top, body.which, body.types)
-    return _json({"run": served.name, "results": results})
+    names = [_open_slot(query) for query in body.queries]
+    ids = [served.known_ids(each) for each in names]
+    if not all(each is not None and each.count(-1) == 1 for each in ids):
+        ids = [*await service.lookup.run(_resolve, served, names)]
+    results = await _predict(service, served, ids, body, body.types)  # type: ignore[arg-type]
+    pieces = [piece for result in results for piece in (b", ", result)][1:]
+    return JsonResponse(b'{"run": ', to_json(served.name), b', "results": [', *pieces, b"]}")
 
 
 @router.post("/score", response_model=schemas.ScoreResponse)
 async def score(body: schemas.ScoreRequest, service: WithService) -> Response:
     """Return score, probability, rank and split of one triple."""
     served = service.model(body.run)
-    triple = served.named_query(served.ids(body.head, body.relation, body.tail))
+    triple = served.named_query(await _ids(service, served, (body.head, body.relation, body.tail)))
     names = (triple[slot]["id"] for slot in ("head", "relation", "tail"))
     scored = asdict(await service.scoring.run(served.model.score, *names))
     fields = {key: scored[key] for key in ("score", "probability", "rank", "split")}
-    return _json({"run": served.name, **triple, **fields})
+    return JsonResponse(to_json({"run": served.name, **triple, **fields}))
 
 
-def _resolve(served: ServedModel, queries: Sequence[tuple[str, str, str]]) -> list[QueryIds]:
+async def _ids(service: Service, served: ServedModel, names: Names) -> QueryIds:
+    ids = served.known_ids(names)
+    return await service.lookup.run(served.ids, *names) if ids is None else ids
+
+
+def _open_slot(query: Sequence[str]) -> Names:
+    head, relation, tail = (None if slot in MISSING else slot for slot in query)
+    return head, relation, tail
+
+
+def _resolve(served: ServedModel, queries: Sequence[Names]) -> list[QueryIds]:
     """Return the ids of all queries, or raise one problem that lists the invalid ones."""
     resolved: list[QueryIds] = []
     errors: list[Json] = []
+    end = time.monotonic() + _SUGGESTION_SECONDS
     for row, query in enumerate(queries):
         try:
-            ids = served.ids(*(None if slot in MISSING else slot for slot in query))
+            with cancel_when(lambda: time.monotonic() > end):
+                ids = served.ids(*query)
         except (UnknownName, AmbiguousName) as error:
             problem = problem_of(error)
             errors.append(_query_error(row, problem.status_code, str(error), **problem.more))
@@ -103,43 +118,26 @@ def _query_error(row: int, status: int, detail: str, **more: Any) -> Json:
 
 
 async def _predict_one(
-    service: Service,
-    served: ServedModel,
-    ids: QueryIds,
-    top: int,
-    which: Which,
-    types: Sequence[str],
+    service: Service, body: schemas.PredictRequest, names: Names, types: Sequence[str]
 ) -> Response:
-    (result,) = await _predict(service, served, [ids], top, which, types)
-    return _json({"run": served.name, **result})
+    served = service.model(body.run)
+    ids = await _ids(service, served, names)
+    (result,) = await _predict(service, served, [ids], body, types)
+    return JsonResponse(b'{"run": ', to_json(served.name), b", ", result[1:])
 
 
 async def _predict(
     service: Service,
     served: ServedModel,
     queries: list[QueryIds],
-    top: int,
-    which: Which,
+    body: schemas.PredictRequest,
     types: Sequence[str],
-) -> list[Json]:
-    service.check_top(top)
-    for name in types:  # before batching: an error would fail the whole batch
-        served.graph.required_types().vocabulary.find(name)
-    if types and any(relation < 0 for _, relation, _ in queries):
-        raise Problem(422, "types restrict entities; a relation has none")
-    batched = [BatchedQuery(ids, top, which, tuple(types)) for ids in queries]
-    results = await service.batchers[served.name].predict(batched)
-    return [
-        {
-            "query": served.named_query(ids),
-            "answers": [vars(answer) for answer in answers],
-            "warnings": served.model.unseen_warnings(np.array([ids])),
-        }
-        for ids, answers in zip(queries, results, strict=True)
-    ]
-
-
-def _json(content: Json) -> Response:
-    # Validating through the response models would take as long as scoring.
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-    return Response(text, media_type="application/json")
+) -> list[bytes]:
+    service.check_top(body.top)
+    which: Which = body.which
+    if types:  # before batching: an error would fail the whole batch
+        await service.lookup.run(served.check_types, types)
+        if any(relation < 0 for _, relation, _ in queries):
+            raise Problem(422, "types restrict entities; a relation has none")
+    batched = [BatchedQuery(ids, body.top, which, tuple(types)) for ids in queries]
+    return await service.predict(served, batched)

@@ -1,0 +1,67 @@
+"""Verified copies of the weights of runs that nobody can change while they are served.
+
+A mapped file that is truncated in place ends the process (SIGBUS), and one that is overwritten
+changes the answers. So the weights are copied once into anonymous memory, which all workers map;
+the kernel seals it against writing and truncation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from fivestar.errors import DamagedRun
+from fivestar.runs.run import WEIGHTS, verified_files
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_CHUNK = 1 << 22
+
+
+@contextmanager
+def sealed_copies(folders: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield the paths of sealed copies of the weights of runs, for `fivestar.load(weights=…)`.
+
+    They can be opened until the end of the block, also by other processes of the same user. Where
+    the system has no sealed memory (it is not Linux), there are none, and each process loads the
+    weights into memory of its own.
+
+    Raises:
+        SourceNotFound, DamagedRun: a folder is not a complete run.
+    """
+    if not hasattr(os, "memfd_create") or not hasattr(fcntl, "F_ADD_SEALS"):
+        yield []
+        return
+    with ExitStack() as opened:
+        paths = []
+        for folder in folders:
+            descriptor = _sealed_copy(folder)
+            opened.callback(os.close, descriptor)
+            paths.append(Path(f"/proc/{os.getpid()}/fd/{descriptor}"))
+        yield paths
+
+
+def _sealed_copy(folder: Path) -> int:
+    digest = verified_files(folder).get(WEIGHTS)
+    descriptor = os.memfd_create(WEIGHTS, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    hashed = hashlib.sha256()
+    try:
+        with (folder / WEIGHTS).open("rb") as file, os.fdopen(os.dup(descriptor), "wb") as copy:
+            while chunk := file.read(_CHUNK):
+                hashed.update(chunk)
+                copy.write(chunk)
+        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    except OSError as error:
+        os.close(descriptor)
+        raise DamagedRun(f"{folder}: its weights cannot be copied: {error.strerror}") from error
+    if hashed.hexdigest() != digest:
+        os.close(descriptor)
+        raise DamagedRun(f"{folder / WEIGHTS}: changes while it is read; restore it or train again")
+    return descriptor
