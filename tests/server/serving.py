@@ -16,10 +16,14 @@ from fivestar.server.app import make_app
 from fivestar.server.protocol import LimitedProtocol
 
 
-@contextmanager
 def serving(settings):
+    return running(make_app(settings))
+
+
+@contextmanager
+def running(app):
     config = uvicorn.Config(
-        make_app(settings),
+        app,
         port=0,
         http=LimitedProtocol,
         ws="none",

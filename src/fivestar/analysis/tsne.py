@@ -22,6 +22,8 @@ from fivestar.extras import require
 Points = npt.NDArray[np.float64]
 # Seconds between two looks at whether the result is still wanted.
 _INTERVAL = 0.1
+# How much lower the priority of the process is.
+_NICENESS = 5
 
 
 def project(rows: Points, seed: int = 0) -> Points:
@@ -88,7 +90,7 @@ def _from_bytes(content: bytes) -> Points:
 def main() -> None:
     """Project the rows from the input."""
     if hasattr(os, "nice"):
-        os.nice(10)
+        os.nice(_NICENESS)
     points = project(_from_bytes(sys.stdin.buffer.read()), int(sys.argv[1]))
     sys.stdout.buffer.write(_to_bytes(points))
 

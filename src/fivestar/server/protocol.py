@@ -35,7 +35,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.limits: Limits = getattr(self.app, "limits", Limits())
+        app: Any = self.app
+        while not hasattr(app, "limits"):  # inside of the middleware of uvicorn, if there is any
+            app = app.app
+        self.limits: Limits = app.limits
         self.address = ""
         self._in_head = True
         self._in_message = False

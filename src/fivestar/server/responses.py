@@ -83,6 +83,11 @@ class ByteCache:
                 self._values.move_to_end(key)
             return self._values.get(key)
 
+    def clear(self) -> None:
+        """Forget all values."""
+        with self._lock:
+            self._values.clear()
+
     def num_bytes(self) -> int:
         """Return the size of all values."""
         return sum(map(len, self._values.values()))
