@@ -72,7 +72,7 @@ def _communicate(process: subprocess.Popen[bytes], content: bytes) -> bytes:
         try:
             return process.communicate(rest, timeout=_INTERVAL)[0]
         except subprocess.TimeoutExpired:
-            rest = None  # later calls go on where the first has stopped
+            rest = None  # later calls continue where the first has stopped
             check_cancelled()
 
 

@@ -138,7 +138,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._write_timer = self.loop.call_later(self.limits.seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on once the client has read some of it."""
+        """Continue once the client has read some of it."""
         super().resume_writing()
         self._stop_write_timer()
 
