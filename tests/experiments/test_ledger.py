@@ -138,6 +138,7 @@ OTHER = {
         "lr": 0.7,
         "regularizer": "f2",
         "reg_weight": 0.7,
+        "reg_exponent": 2.5,
         "label_smoothing": 0.1,
         "average": 7,
         "relation_loss_weight": 0.7,

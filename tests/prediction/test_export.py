@@ -233,7 +233,7 @@ def test_onnx_without_its_extra(run, tmp_path, monkeypatch):
 def test_huggingface_copies_the_run(trained, tmp_path):
     export.export_huggingface(trained, tmp_path / "out")
     there = {path.name for path in (tmp_path / "out").iterdir()}
-    here = {path.name for path in trained.iterdir()}
+    here = {path.name for path in trained.iterdir() if not path.name.startswith(".")}
     assert here - there == {"checkpoint.safetensors"}
     copy, original = fivestar.load(tmp_path / "out"), fivestar.load(trained)
     assert torch.equal(copy.model.entities, original.model.entities)

@@ -336,11 +336,12 @@ class Trainer:
     def _identity(self) -> str:
         """Return what a checkpoint belongs to: the graph, the settings and the seed.
 
-        A time limit ends a run, but does not change what it has learned before.
+        What ends a run early does not change what it has learned before.
         """
         if self._graph_hash is None:
             self._graph_hash = graph_hash(self.graph)
-        training = self.settings.training.model_copy(update={"max_minutes": 0.0})
+        whole = {"max_minutes": 0.0, "patience": 0}
+        training = self.settings.training.model_copy(update=whole)
         learned = settings_hash(self.settings.model_copy(update={"training": training}))
         return f"{self._graph_hash}-{learned}-{self.training.seed}"
 

@@ -156,28 +156,30 @@ class NegativeStep(Step):
         # Batch normalization needs all queries of the batch at once.
         size = num_triples if self.model.uses_batch_norm else self.max_triples
         total = self.model.entities.new_zeros(())
-        sampled: list[Tensor] = []
+        num_ids = len(batch.entities) + num_triples * (1 + self.sampler.num_negatives)
+        few = num_ids < _FEW * len(self.model.entities)
+        used = [batch.entities]
         for triples in slices(num_triples, size):
-            total += self._add(batch, triples, sampled)
-        ids = len(batch.entities) + sum(map(len, sampled))
-        if ids < _FEW * len(self.model.entities):
-            self.touched = torch.unique(torch.cat([batch.entities, *sampled]))
+            loss, ids = self._add(batch, triples)
+            total += loss
+            if few:
+                used.append(ids.flatten())
+        if few:
+            self.touched = torch.unique(torch.cat(used))
         return total
 
-    def _add(self, batch: Batch, triples: slice, sampled: list[Tensor]) -> Tensor:
-        """Return the loss of some triples of a batch; add its gradients, and the ids of answers."""
+    def _add(self, batch: Batch, triples: slice) -> tuple[Tensor, Tensor]:
+        """Return the loss of some triples of a batch and the ids of answers; add its gradients."""
         model, rows, num_triples = self.model, batch.rows[triples], len(batch.answers)
         gathered = GatheredRows(model)
         entities, relations = batch.entities[rows, None], batch.relations[rows, None]  # (T, 1)
         if batch.exhaustive:  # (?, r, t): every candidate head is transformed
             heads, tails = self._candidates(batch, triples), entities
-            sampled.append(heads.flatten())
             relations = relations.expand_as(heads)
             head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 + k, D)
         else:
             head, relation, query = self._transform(gathered, entities, relations)  # (T, 1, D)
             tails = self._candidates(batch, triples)
-            sampled.append(tails.flatten())
         weights = self._weights(batch.side_relations[rows], num_triples)
         query_grad, total = torch.empty_like(query), model.entities.new_zeros(())
         for part in slices(len(tails), self.max_triples):
@@ -185,15 +187,16 @@ class NegativeStep(Step):
                 query.detach()[part], tails[part], weights[part], num_triples
             )
             total += loss
+        ids = heads if batch.exhaustive else tails
         if self.regularizer is None:
             gathered.backward([query], [query_grad])
-            return total
+            return total, ids
         penalty = self.regularizer.query_penalty(
             model, head[:, 0], relation[:, 0], query[:, 0]
         ).sum()
         penalty = penalty * (self.reg_weight / num_triples)
         gathered.backward([penalty, query], [None, query_grad])
-        return total + penalty.detach()
+        return total + penalty.detach(), ids
 
     def _candidates(self, batch: Batch, triples: slice) -> Tensor:
         """Return the ids (T, 1 + k) of the answer of each triple and of its negatives."""

@@ -14,6 +14,7 @@ from fivestar.analysis.clustering import TypedEntities
 from fivestar.analysis.plots.style import (
     COLORMAP,
     COLORS,
+    CYCLIC_COLORMAP,
     MARKERS,
     ComplexPoints,
     panels,
@@ -88,7 +89,10 @@ def entities(run: Run, relation: str, dimensions: Sequence[int] = ()) -> Figure:
     for column, dimension in zip(axes.T, chosen, strict=True):
         tails, heads, images = _heads_and_images(run, relation_id, dimension)
         for panel, z in zip(column, (heads, images, tails), strict=True):
-            panel.scatter(z.real, z.imag, c=np.angle(heads), cmap=COLORMAP, s=8)
+            angles = np.angle(heads)
+            panel.scatter(
+                z.real, z.imag, c=angles, cmap=CYCLIC_COLORMAP, vmin=-np.pi, vmax=np.pi, s=8
+            )
             set_view(panel, [z])
         column[0].set_title(f"dimension {dimension}")
     tails_name = "tails" if require_fivestar(run).pairing == "hermitian" else "conjugated tails"

@@ -27,6 +27,8 @@ T = TypeVar("T")
 FORMATS = (".png", ".svg", ".pdf")
 # Perceptually uniform, so that it works in grayscale too.
 COLORMAP = "viridis"
+# The same for angles, whose ends meet.
+CYCLIC_COLORMAP = "twilight"
 # A palette for color-blind readers, from dark to light; each color has a marker.
 COLORS = ("#0b3c5d", "#d1495b", "#2e933c", "#8d6a9f", "#e0a100", "#7fb7d6")
 MARKERS = ("o", "^", "s", "D", "v", "P")
