@@ -30,11 +30,11 @@ from fivestar.graph.queries import Queries
 from fivestar.models.scoring import score_tiles
 from fivestar.runs.run import Run, build_model, load_run
 from fivestar.runs.settings import make_settings
+from fivestar.server import responses
 from fivestar.server import service as service_module
 from fivestar.server import weights as weights_module
 from fivestar.server.app import make_app
 from fivestar.server.protocol import client_network
-from fivestar.server.responses import ByteCache
 from fivestar.server.settings import LOOPBACK, Limits, ServerSettings, allowed_host, host_name
 from fivestar.server.weights import sealed_copies
 
@@ -335,7 +335,7 @@ def test_one_error_of_very_many_is_enough(server, body):
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40)), max_size=50))
 @settings(max_examples=100, deadline=None)
 def test_the_cache_is_bounded(requests):
-    cache = ByteCache(100)
+    cache = responses.ByteCache(100)
     for key, size in requests:
         assert cache.get((key, size), lambda key=key, size=size: bytes([key]) * size) == (
             bytes([key]) * size
@@ -343,6 +343,19 @@ def test_the_cache_is_bounded(requests):
         assert cache.num_bytes() <= 100
     if requests and requests[-1][1]:
         assert cache.peek(requests[-1]) is not None
+
+
+VALUES = st.integers() | st.text() | st.none() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.dictionaries(st.text(), st.lists(VALUES) | st.dictionaries(st.text(), VALUES)))
+@settings(max_examples=100, deadline=None)
+def test_json_in_parts_is_the_same(content):
+    for most in (1, 3):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(responses, "_MAX_ITEMS", most)
+            text = responses.to_json(content)
+        assert text.decode() == json.dumps(content, ensure_ascii=False)
 
 
 def test_maps_of_all_sizes_do_not_fill_the_memory(run_folder):
@@ -395,7 +408,7 @@ def test_a_large_head_is_refused_with_a_problem_document(server):
 @pytest.fixture(scope="module")
 def hasty(run_folder):
     """A server with narrow limits."""
-    limits = Limits(head_seconds=0.4, client_connections=3, head_bytes=2048, body_bytes=1000)
+    limits = Limits(head_seconds=2, client_connections=3, head_bytes=2048, body_bytes=1000)
     with serve(run_folder, limits) as opened:
         yield opened
 

@@ -16,7 +16,7 @@ import uvicorn
 
 from fivestar.errors import SettingsError
 from fivestar.prediction.trained_model import load
-from fivestar.server.app import ENVIRONMENT, make_app
+from fivestar.server.app import ENVIRONMENT, freeze_indices, make_app
 from fivestar.server.middleware import read_token
 from fivestar.server.protocol import MAX_CONNECTIONS, LimitedProtocol
 from fivestar.server.settings import Limits, ServerSettings, allowed_host
@@ -116,7 +116,7 @@ def _run_one(
 ) -> None:
     # One core is left for the event loop: threads that wait for a core slow a product down.
     torch.set_num_threads(max(1, _CORES - 1))
-    server = uvicorn.Server(configure(make_app(settings)))
+    server = uvicorn.Server(configure(make_app(settings, on_ready=freeze_indices)))
     start()
     with suppress(KeyboardInterrupt):
         server.run()

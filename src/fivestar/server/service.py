@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -50,7 +50,12 @@ Names = tuple[str | None, str | None, str | None]
 class Service:
     """The served models and the workers that answer requests."""
 
-    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        metrics: Metrics,
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
         self.limits = settings.limits
         self.metrics = metrics
         folders = names_of_folders(settings.runs)
@@ -74,6 +79,7 @@ class Service:
         }
         self._unsent_answers = 0
         self.started_folder = settings.started_folder
+        self._on_ready = on_ready
         self.is_ready = False
 
     def warm_up(self) -> None:
@@ -81,6 +87,8 @@ class Service:
         for served in self.models.values():
             served.warm_up()
             check_cancelled()
+        if self._on_ready is not None:
+            self._on_ready()
         self.is_ready = True
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from fivestar.prediction.predictions import MISSING, QueryIds
 from fivestar.server import schemas
 from fivestar.server.batching import BatchedQuery
 from fivestar.server.problems import Problem, problem_of
-from fivestar.server.responses import JsonResponse, to_json
+from fivestar.server.responses import JsonResponse, encoded, to_json
 from fivestar.server.service import Json, Names, ServedModel, Service, service_of
 
 router = APIRouter(prefix="/api", tags=["predict"])
@@ -63,7 +63,7 @@ async def batch(body: schemas.PredictBatchRequest, service: WithService) -> Resp
         ids = [*await service.lookup.run(_resolve, served, names)]
     results = await _predict(service, served, ids, body, body.types)  # type: ignore[arg-type]
     pieces = [piece for result in results for piece in (b", ", result)][1:]
-    return JsonResponse(b'{"run": ', to_json(served.name), b', "results": [', *pieces, b"]}")
+    return JsonResponse(b'{"run": ', encoded(served.name), b', "results": [', *pieces, b"]}")
 
 
 @router.post("/score", response_model=schemas.ScoreResponse)
@@ -123,7 +123,7 @@ async def _predict_one(
     served = service.model(body.run)
     ids = await _ids(service, served, names)
     (result,) = await _predict(service, served, [ids], body, types)
-    return JsonResponse(b'{"run": ', to_json(served.name), b", ", result[1:])
+    return JsonResponse(b'{"run": ', encoded(served.name), b", ", result[1:])
 
 
 async def _predict(
