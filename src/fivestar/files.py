@@ -16,8 +16,12 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fivestar.errors import DamagedRun, OutputError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 try:
     import fcntl
@@ -27,6 +31,16 @@ except ImportError:  # Windows, where leftovers are not removed
 _PARTIAL = ".partial"
 # Younger leftovers may belong to a process that has not locked them yet.
 _YOUNG = 60.0  # seconds
+
+
+@contextmanager
+def output_errors(path: Path, note: str = "") -> Iterator[None]:
+    """Turn what the operating system refuses into an `OutputError` that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise OutputError(f"{path}: cannot be written: {reason}{note}") from error
 
 
 @contextmanager
@@ -43,22 +57,18 @@ def atomic_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     if os.path.lexists(target):
         raise OutputError(f"{target} exists already; choose another folder or remove it first")
     draft = _draft_of(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with output_errors(target):
+        make_folder(target.parent)
         remove_leftovers(target.parent, target.name)
-        draft.mkdir()
-    except OSError as error:
-        raise OutputError(f"{target}: cannot be written: {error.strerror}") from error
-    try:
-        with _held(draft):
-            yield draft
-            sync_tree(draft)
-            draft.rename(target)
-            _sync_folder(target.parent)
-    except OSError as error:
-        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            draft.mkdir()
+            with _held(draft, os.O_RDONLY):
+                yield draft
+                sync_tree(draft)
+                draft.rename(target)
+                _sync_name(target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager
@@ -72,19 +82,39 @@ def atomic_file(path: Path) -> Iterator[Path]:
         OutputError: if it cannot be written. The previous content is then intact.
     """
     draft = _draft_of(path)
-    try:
-        yield draft
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be written: {error.strerror or error}; "
-            "what was written before is intact"
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)
+    with output_errors(path, "; what was written before is intact"):
+        remove_leftovers(path.parent, path.name)
+        try:
+            with _held(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL):
+                yield draft
+                sync_file(draft)
+                draft.replace(path)
+                _sync_name(path)
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its missing parents, and sync them.
+
+    Raises:
+        OutputError: if one cannot be created.
+    """
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    with output_errors(folder):
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder; what remains if that fails or is interrupted is removed as a leftover."""
+    draft = _draft_of(folder)
+    with suppress(OSError):
+        folder.rename(draft)
+        shutil.rmtree(draft)
 
 
 def _draft_of(path: Path) -> Path:
@@ -92,12 +122,12 @@ def _draft_of(path: Path) -> Path:
 
 
 @contextmanager
-def _held(draft: Path) -> Iterator[None]:
-    """Lock a draft, so that others see that its process is alive."""
+def _held(draft: Path, flags: int) -> Iterator[None]:
+    """Open and lock a draft, so that others see that its process is alive."""
     if fcntl is None:
         yield
         return
-    descriptor = os.open(draft, os.O_RDONLY)
+    descriptor = os.open(draft, flags, 0o666)
     try:
         with suppress(OSError):  # some network file systems have no locks
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -180,10 +210,25 @@ def sync_file(path: Path) -> None:
 
 def sync_tree(folder: Path) -> None:
     """Flush all files and folders of a folder to the disk."""
-    for parent, _, files in os.walk(folder):
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for parent, _, files in os.walk(folder, onerror=fail):
         for name in files:
             sync_file(Path(parent, name))
         _sync_folder(Path(parent))
+
+
+def _sync_name(path: Path) -> None:
+    """Sync the name of a file or folder that has just been renamed."""
+    try:
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: is complete, but may be lost with the power: its folder cannot be synced "
+            f"({error.strerror}); check the disk"
+        ) from error
 
 
 def _sync_folder(folder: Path) -> None:
@@ -198,10 +243,17 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Wait for an exclusive lock between processes, and hold it until the end of the block."""
+    """Wait for an exclusive lock between processes, and hold it until the end of the block.
+
+    Raises:
+        OutputError: if the file of the lock cannot be written.
+    """
     from filelock import FileLock  # noqa: PLC0415  (60 ms to import)
 
-    with FileLock(path):
+    lock = FileLock(path)
+    with output_errors(path):
+        lock.acquire()
+    with _released(lock):
         yield
 
 
@@ -210,16 +262,30 @@ def try_file_lock(path: Path) -> Iterator[bool]:
     """Yield whether the lock was free; if so, hold it until the end of the block.
 
     The operating system releases the lock of a process that dies, however it dies.
+
+    Raises:
+        OutputError: if the file of the lock cannot be written.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415  (60 ms to import)
 
-    lock = FileLock(path)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
+    lock, is_free = FileLock(path), True
+    with output_errors(path):
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:  # an OSError, too
+            is_free = False
+    if not is_free:
         yield False
         return
-    try:
+    with _released(lock):
         yield True
+
+
+@contextmanager
+def _released(lock: FileLock) -> Iterator[None]:
+    """Release a lock at the end of the block, also if its file cannot be closed without error."""
+    try:
+        yield
     finally:
-        lock.release()
+        with suppress(OSError):
+            lock.release()

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from fivestar.errors import Diverged, NonFiniteScore, OutputError, Paused
 from fivestar.experiments.ledger import Entry, find_entry, read_ledger, record, settings_of
 from fivestar.experiments.searches import Search, find_search, read_searches, record_search
-from fivestar.files import try_file_lock
+from fivestar.files import make_folder, try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.defaults import CURRENT
 from fivestar.runs.identity import settings_hash
@@ -359,7 +359,7 @@ def _concrete(job: Job, read: GraphReader) -> Job:
 
 def _lock(folder: Path) -> AbstractContextManager[bool]:
     """Lock the folder of a run, so that several processes can share the jobs."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     return try_file_lock(folder.with_name(f".{folder.name}.lock"))
 
 

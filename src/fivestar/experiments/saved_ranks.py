@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fivestar.errors import DamagedLedger
 from fivestar.evaluation.report import Evaluation
-from fivestar.files import write_atomic
+from fivestar.files import make_folder, write_atomic
 from fivestar.graph.triples import Triples
 
 FOLDER = "ranks"
@@ -51,7 +51,7 @@ def save_ranks(evaluation: Evaluation, key: tuple[str, str, int], folder: Path) 
         ties=_smallest_dtype(ranks.pessimistic - ranks.optimistic),
         questions=np.array(_hash(evaluation.triples)),
     )
-    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / FOLDER)
     write_atomic(folder / FOLDER / name, packed.getvalue())
     return name
 

@@ -18,7 +18,7 @@ from typing import Any
 from fivestar.errors import SettingsError
 from fivestar.experiments.ledger import METRICS, Entry
 from fivestar.experiments.searches import Search
-from fivestar.files import write_atomic
+from fivestar.files import make_folder, write_atomic
 from fivestar.spelling import closest_names
 
 NO_RUN = "no run yet"
@@ -209,7 +209,7 @@ def _with_search(cell: Cell | None, searches: Sequence[Search]) -> Cell | None:
 
 def write_table(table: FilledTable, folder: Path) -> list[Path]:
     """Write NAME.md, NAME.tex and NAME.json, and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written = []
     texts = {".md": as_markdown(table), ".tex": as_latex(table), ".json": as_json(table)}
     for suffix, text in texts.items():

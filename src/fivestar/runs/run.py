@@ -34,6 +34,7 @@ from fivestar.files import (
     atomic_file,
     atomic_folder,
     check_plain_folder,
+    make_folder,
     remove_leftovers,
     try_file_lock,
     write_atomic,
@@ -195,7 +196,7 @@ def save_history(history: list[dict[str, Any]], folder: Path) -> None:
 
 def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
     """Save the weights of an epoch."""
-    (folder / SNAPSHOTS).mkdir(exist_ok=True)
+    make_folder(folder / SNAPSHOTS)
     write_tensors(_snapshot(folder, epoch), model.state_dict())
 
 

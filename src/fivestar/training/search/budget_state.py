@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fivestar.errors import DamagedRun, OutputError
-from fivestar.files import write_atomic
+from fivestar.files import make_folder, write_atomic
 from fivestar.runs.run import TRIALS, WORK
 from fivestar.runs.settings import Settings
 from fivestar.training.loop import Callback, StepCallback
@@ -80,7 +80,7 @@ class State(BaseModel):
 
     def save(self, folder: Path) -> None:
         """Write the state into the folder of a run."""
-        (folder / WORK).mkdir(exist_ok=True)
+        make_folder(folder / WORK)
         write_atomic(_state_file(folder), self.model_dump_json(indent=1).encode())
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from fivestar.errors import FivestarError, Paused, SettingsError
 from fivestar.extras import require
-from fivestar.files import file_lock, try_file_lock, write_atomic
+from fivestar.files import file_lock, make_folder, try_file_lock, write_atomic
 from fivestar.runs.identity import learned_settings
 from fivestar.runs.settings import Settings
 from fivestar.training.search.space import Range, with_point
@@ -68,7 +68,7 @@ class Search:
         with_point(plan.base, plan.space.any_point())  # raises if there is no such setting
         if plan.sampler == "grid":
             plan.space.grid()  # raises if there is none
-        storage.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(storage.parent)
         self._lock = storage.with_name(f".{storage.name}.lock")
         with file_lock(self._lock):
             self._study = self._opened()
@@ -282,5 +282,5 @@ class Search:
             f"{self.plan.space.name}:\n# validation MRR {tried.mrr:.4f}, the best of "
             f"{summary(self.tried())}.\n"
         )
-        out.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(out.parent)
         write_atomic(out, (text + settings.as_toml()).encode())
