@@ -22,10 +22,10 @@ import torch
 from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fivestar.errors import DamagedLedger, OutputError, SettingsError
+from fivestar.errors import DamagedLedger, SettingsError
 from fivestar.evaluation.report import evaluate
 from fivestar.experiments.saved_ranks import save_ranks
-from fivestar.files import file_lock
+from fivestar.files import file_lock, make_folder, write_atomic
 from fivestar.runs.defaults import as_saved, baseline
 from fivestar.runs.identity import HASH_DIGITS, hash_of, learned_settings, settings_hash
 from fivestar.runs.run import Run
@@ -175,7 +175,7 @@ def record(
         )
     if not len(run.graph.valid) or not len(run.graph.test):
         raise SettingsError(f"{run.graph.name} has no validation or no test triples to evaluate")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with file_lock(_lock_of(path)):
         old = find_entry(path, run.graph.name, run.settings)
         if old is not None:
@@ -191,7 +191,7 @@ def append(entry: Entry, path: Path) -> None:
     Raises:
         DamagedLedger: The ledger has a line of the same dataset, settings and seed.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with file_lock(_lock_of(path)):
         if any(old.key == entry.key for old in read_ledger(path)):
             raise DamagedLedger(f"{path}: already has a line of this data, settings and seed")
@@ -285,21 +285,11 @@ def _validated(line: bytes) -> Entry:
 
 
 def _append(entry: Entry, path: Path) -> None:
-    """Append a whole line and sync it to disk."""
-    try:
-        with path.open("a+b") as file:
-            size = file.tell()
-            file.seek(0)
-            *_, last = [b"\n", *file.read().splitlines(keepends=True)]
-            if _is_unfinished(last):
-                file.truncate(size - len(last))
-            elif not last.endswith(b"\n"):
-                file.write(b"\n")
-            file.write(entry.as_line().encode())
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    """Add a line; the file is replaced, so that there is never a part of a line."""
+    lines = b"".join(_lines(path))
+    if lines and not lines.endswith(b"\n"):
+        lines += b"\n"
+    write_atomic(path, lines + entry.as_line().encode())
 
 
 def default_ledger() -> Path:

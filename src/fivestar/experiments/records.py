@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fivestar.errors import DamagedLedger, OutputError
+from fivestar.errors import DamagedLedger
 from fivestar.experiments.ledger import provenance
+from fivestar.files import file_lock, make_folder, output_errors, write_atomic
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
@@ -35,18 +35,14 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Append a line, with commit, machine and date, sync it to disk and return it.
+    """Add a line, with commit, machine and date, and return it.
 
     Raises:
         OutputError: The file cannot be written.
     """
     line = {**record, **provenance()}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    make_folder(path.parent)
+    with file_lock(path.with_name(f".{path.name}.lock")), output_errors(path):
+        before = path.read_bytes() if path.exists() else b""
+        write_atomic(path, before + json.dumps(line, ensure_ascii=False).encode() + b"\n")
     return line
