@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +21,15 @@ import pyarrow.parquet as pq
 
 from fivestar.errors import OutputError
 from fivestar.extras import require
-from fivestar.files import atomic_folder, check_plain_folder, try_file_lock, write_atomic
+from fivestar.files import (
+    atomic_folder,
+    check_plain_folder,
+    make_folder,
+    output_errors,
+    remove_folder,
+    try_file_lock,
+    write_atomic,
+)
 from fivestar.graph.rdf_terms import RDF, name_as_iri
 from fivestar.graph.vocabulary import NAME_TYPE
 from fivestar.prediction.completion import FLOORS, NO_TRIPLES, Completer, Goal, NewTriples
@@ -110,7 +117,7 @@ def _complete(
     best, done = NO_TRIPLES, 0
     total = sum(completer.num_queries(number) for number in relations)
     if parts is not None:
-        parts.mkdir(exist_ok=True)
+        make_folder(parts)
 
     def count(queries: int) -> None:
         nonlocal done
@@ -120,8 +127,8 @@ def _complete(
 
     for number in relations:
         part = None if parts is None else parts / f"{number}.parquet"
-        if part is not None and part.exists():
-            new = NewTriples.from_arrow(pq.read_table(part))
+        new = None if part is None else _read_part(part)
+        if new is not None:
             count(completer.num_queries(number))
         else:
             new = completer.complete_relation(number, best, count)
@@ -129,6 +136,14 @@ def _complete(
                 write_atomic(part, _parquet(new.as_arrow()))
         best = (best + new).best(completer.goal)
     return best
+
+
+def _read_part(path: Path) -> NewTriples | None:
+    """Read what an interrupted completion has found; None if there is nothing or it is damaged."""
+    try:
+        return NewTriples.from_arrow(pq.read_table(path))
+    except (OSError, KeyError, pa.ArrowException):
+        return None
 
 
 def complete_to_file(
@@ -147,7 +162,7 @@ def complete_to_file(
         with atomic_folder(parts) as draft:
             write_atomic(draft / state_file.name, state.encode())
     check_plain_folder(parts)
-    with try_file_lock(parts / ".lock") as is_free:
+    with output_errors(path), try_file_lock(parts / ".lock") as is_free:
         if not is_free:
             raise OutputError(f"{path}: another process writes this completion; wait for it")
         if not state_file.is_file() or state_file.read_text() != state:
@@ -157,7 +172,7 @@ def complete_to_file(
             )
         new = complete(trained, goal, relations, progress, parts)
         write_atomic(path, _encoded(Completion.of(new, trained).table, path.suffix.lower()))
-        shutil.rmtree(parts)
+        remove_folder(parts)
     return new
 
 
