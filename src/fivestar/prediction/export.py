@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -36,20 +36,9 @@ _NUMBERS_PER_CHUNK = 1 << 20
 _EMPTY = "%"
 
 
-@contextmanager
-def _new_export(out: PathLike) -> Iterator[Path]:
-    """Yield a new folder whose files are synced before it is renamed into place."""
-    with atomic_folder(out) as draft:
-        yield draft
-        for path in draft.rglob("*"):
-            if path.is_file():
-                with path.open("rb+") as file:
-                    os.fsync(file.fileno())
-
-
 def export_parquet(run: Run, out: PathLike) -> None:
     """Write entities.parquet and relations.parquet: id, name, label, vector."""
-    with _new_export(out) as draft:
+    with atomic_folder(out) as draft:
         entities = entity_rows(run)
         _write_parquet(draft / "entities.parquet", entities, {})
         tails, heads = relation_rows(run), reciprocal_rows(run)
@@ -78,7 +67,7 @@ def _write_parquet(path: Path, table: NamedRows, more: dict[str, pa.Array]) -> N
 
 def export_numpy(run: Run, out: PathLike) -> None:
     """Write entities.npy and relations.npy, and the names of their rows in .tsv files."""
-    with _new_export(out) as draft:
+    with atomic_folder(out) as draft:
         tables = {"entities": run.model.entities, "relations": run.model.relations}
         for name, table in tables.items():
             np.save(draft / f"{name}.npy", table.detach().float().cpu().numpy())
@@ -87,7 +76,7 @@ def export_numpy(run: Run, out: PathLike) -> None:
 
 def export_word2vec(run: Run, out: PathLike) -> None:
     """Write entities.txt and relations.txt in the text format of word2vec."""
-    with _new_export(out) as draft:
+    with atomic_folder(out) as draft:
         for file, table in (("entities", entity_rows(run)), ("relations", relation_rows(run))):
             size = f"{table.rows.shape[0]} {table.rows.shape[1]}"
             words = map(word_of, table.names)
@@ -104,7 +93,7 @@ def export_projector(run: Run, out: PathLike) -> None:
         "relations": ("relation_", relation_rows(run), ["relation"] * len(run.graph.relations)),
     }
     config: list[str] = []
-    with _new_export(out) as draft:
+    with atomic_folder(out) as draft:
         for tensor, (prefix, table, kind) in tables.items():
             numbers, texts = f"{prefix}tensors.tsv", f"{prefix}metadata.tsv"
             write_lines(draft / numbers, as_text(table.rows, "\t"))
@@ -129,7 +118,7 @@ def _on_one_line(text: str) -> str:
 def export_vectors(run: Run, out: PathLike) -> None:
     """Write candidate vectors for maximum inner product search, and how to query them."""
     vectors = candidate_vectors(run)
-    with _new_export(out) as draft:
+    with atomic_folder(out) as draft:
         np.save(draft / "candidates.npy", vectors)
         write_names(draft, run)
         text = _SEARCH.format(graph=run.graph.name, model=run.settings.model.name)
@@ -162,14 +151,17 @@ A relation of relations.tsv that predicts heads is given with a tail in the plac
 
 def export_torch(run: Run, out: PathLike) -> None:
     """Write scorer.pt2, a `torch.export` program: (heads, relations) → scores of all entities."""
-    with _new_export(out) as draft:
-        torch.export.save(torch_program(run.model), draft / "scorer.pt2")
+    with atomic_folder(out) as draft:
+        # In memory: on a full disk, the native writer of torch ends the process.
+        program = io.BytesIO()
+        torch.export.save(torch_program(run.model), program)
+        (draft / "scorer.pt2").write_bytes(program.getvalue())
         write_names(draft, run)
 
 
 def export_onnx(run: Run, out: PathLike) -> None:
     """Write scorer.onnx: (heads, relations) → scores of all entities."""
-    with _new_export(out) as draft:
+    with atomic_folder(out) as draft:
         write_onnx(run.model, draft / "scorer.onnx")
         write_names(draft, run)
 
@@ -179,7 +171,7 @@ def export_huggingface(folder: PathLike, out: PathLike) -> None:
     source = Path(folder)
     files = verified_files(source)
     _check_card(source / "README.md")
-    with _new_export(out) as draft:
+    with atomic_folder(out) as draft:
         for name in (*files, MANIFEST):
             (draft / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, draft / name)
