@@ -56,8 +56,13 @@ def _known_name(name: str, known: Collection[str]) -> str:
 
 
 class _Section(BaseModel):
+    # With validated defaults, a value has the same type before it is saved and when it is read.
     model_config = ConfigDict(
-        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        protected_namespaces=(),
+        allow_inf_nan=False,
+        validate_default=True,
     )
 
 
