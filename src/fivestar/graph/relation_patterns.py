@@ -189,7 +189,8 @@ def _paths(
         number, share = np.arange(total), 1.0
     else:
         sample = np.random.default_rng(seed).integers(0, total, MAX_PATHS)
-        number, share = np.unique(sample), 0.0
+        # With counts, NumPy sorts; without, it hashes, which is slower and holds the interpreter.
+        number, share = np.unique(sample, return_counts=True)[0], 0.0
         share = len(number) / total
     ends = np.cumsum(degree)
     first = np.searchsorted(ends, number, "right")
