@@ -48,7 +48,10 @@ def serving(run: Path, *words: str) -> Iterator[tuple[int, str]]:
     try:
         address = None
         while address is None:
-            address = re.search(r"Serving at (http://\S+)", process.stdout.readline())
+            line = process.stdout.readline()
+            if not line:
+                raise SystemExit("the server has ended before it served")
+            address = re.search(r"Serving at (http://\S+)", line)
         while True:
             with suppress(httpx.TransportError):
                 if httpx.get(f"{address[1]}/ready", timeout=60).status_code == 200:
