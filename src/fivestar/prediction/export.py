@@ -152,7 +152,7 @@ A relation of relations.tsv that predicts heads is given with a tail in the plac
 def export_torch(run: Run, out: PathLike) -> None:
     """Write scorer.pt2, a `torch.export` program: (heads, relations) → scores of all entities."""
     with atomic_folder(out) as draft:
-        # In memory: on a full disk, the native writer of torch ends the process.
+        # In memory: the native writer of torch has its own errors for a full disk.
         program = io.BytesIO()
         torch.export.save(torch_program(run.model), program)
         (draft / "scorer.pt2").write_bytes(program.getvalue())
