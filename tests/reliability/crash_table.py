@@ -143,11 +143,13 @@ def page() -> str:
     last = {record["command"]: record for record in read_records(RECORDS)}
     records = [last[command] for command in COMMANDS if command in last]
     minutes = sum(record["cpu_seconds"] for record in records) / 60
-    one = records[-1]
+    dates = sorted({record["date"] for record in records})
     text = (
-        f"{table(records)}\n\nCommit {one['commit']}, {one['date']}, {one['machine']}: "
-        f"{minutes:.1f} minutes of one core.\n"
+        f"{table(records)}\n\nUp to {SAMPLE} operations per command and action, all for losses of "
+        f"power; {minutes:.1f} minutes of one core ({records[0]['machine']}, {dates[-1]}).\n"
     )
+    if missing := [f"`{command}`" for command in COMMANDS if command not in last]:
+        text += f"Part of the suite, but not recorded yet: {', '.join(missing)}.\n"
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + BEGIN + "\n" + text + "\n" + END + after
