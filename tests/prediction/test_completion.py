@@ -106,11 +106,12 @@ def test_a_threshold_that_every_triple_reaches_is_refused(model):
 
 
 @given(
-    st.lists(st.floats(-9, 0), min_size=2, max_size=6, unique=True),
-    st.lists(st.floats(0.001, 1), min_size=6, max_size=6),
+    st.lists(st.integers(-900, 0), min_size=2, max_size=6, unique=True),
+    st.lists(st.integers(1, 1000), min_size=6, max_size=6),
     st.floats(0.001, 0.999),
 )
 def test_the_least_log_prob_is_where_the_curve_reaches_a_probability(points, values, wanted):
+    points, values = [x / 100 for x in points], [p / 1000 for p in values]
     isotonic = Calibration("isotonic", tuple(sorted(points)), tuple(sorted(values[: len(points)])))
     platt = Calibration("platt", (values[0], points[0]), ())
     for curve in (isotonic, platt):

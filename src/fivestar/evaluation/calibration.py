@@ -80,7 +80,7 @@ class Calibration:
         if after == 0:
             return -math.inf
         (x0, x1), (p0, p1) = (v[after - 1 : after + 1] for v in (self.points, self.probabilities))
-        return x0 + (probability - p0) * (x1 - x0) / (p1 - p0)
+        return x0 + (x1 - x0) * ((probability - p0) / (p1 - p0))
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields, for JSON."""
