@@ -23,7 +23,7 @@ Points = npt.NDArray[np.float64]
 # Seconds between two looks at whether the result is still wanted.
 _INTERVAL = 0.1
 # How much lower the priority of the process is.
-_NICENESS = 5
+_NICENESS = 2
 
 
 def project(rows: Points, seed: int = 0) -> Points:
