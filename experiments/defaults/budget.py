@@ -9,7 +9,6 @@ validation is used; test is never ranked. One thread.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from pathlib import Path
@@ -19,7 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 import fivestar
-from fivestar.experiments.ledger import provenance
+from fivestar.experiments.records import append_record, read_records
 
 RESULTS = Path(__file__).parents[2] / "results" / "budget.jsonl"
 GRAPHS = [
@@ -36,8 +35,7 @@ def main() -> None:
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    lines = map(json.loads, RESULTS.read_text().splitlines()) if RESULTS.exists() else ()
-    done = {(line["data"], line["budget"]) for line in lines}
+    done = {(line["data"], line["budget"]) for line in read_records(RESULTS)}
     for budget in given.budgets:
         for name in given.graphs:
             if (name, budget) in done:
@@ -54,10 +52,8 @@ def main() -> None:
                 "cpu_seconds": round(time.process_time() - cpu, 1),
                 "epochs": model.metrics["epochs"],
                 "seed": model.settings.training.seed,
-                **provenance(),
             }
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            append_record(RESULTS, line)
             print(name, budget, line["valid_mrr"], line["wall_seconds"], flush=True)
 
 

@@ -5,15 +5,19 @@ python experiments/defaults/table.py
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import regularization_table
 
+from fivestar.experiments.records import read_records
+from fivestar.experiments.results import markdown_table
+from fivestar.experiments.tables import format_metric
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "defaults.md"
+RESULTS = ROOT / "results"
 # Graphs on which the default weight is the weak one: dense, or with redundant facts.
 WEAK = frozenset({"nations", "kinships", "umls", "wn18", "fb15k"})
 ORDER = [
@@ -27,8 +31,7 @@ Trials = list[dict[str, Any]]
 
 def read_trials(path: Path, plan: str) -> Trials:
     """Return the trials of a plan."""
-    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return [line for line in lines if line["plan"] == plan]
+    return [line for line in read_records(path) if line["plan"] == plan]
 
 
 def by_setting(trials: Trials) -> Scores:
@@ -72,18 +75,11 @@ def leave_one_out(scores: Scores, groups: list[list[str]]) -> dict[str, tuple[st
     return found
 
 
-def table(rows: list[list[str]]) -> str:
-    """Return a markdown table whose first row is its header."""
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def mrr(value: float | None, best: float | None = None) -> str:
     """Return an MRR as papers print it, the best in bold."""
     if value is None:
         return "–"
-    text = f"{value:.3f}".lstrip("0")
-    return f"**{text}**" if value == best else text
+    return f"**{format_metric(value)}**" if value == best else format_metric(value)
 
 
 def matrix(scores: Scores, trials: Trials) -> str:
@@ -96,7 +92,7 @@ def matrix(scores: Scores, trials: Trials) -> str:
     rows.append(["trials", *(str(len(own)) for own in by_graph.values())])
     minutes = (sum(trial.get("minutes", 0.0) for trial in own) for own in by_graph.values())
     rows.append(["minutes", *(f"{total:.1f}" for total in minutes)])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def _short(setting: str) -> str:
@@ -118,7 +114,7 @@ def leave_one_out_table(scores: Scores) -> str:
         rows.append([graph, mrr(best), *cells[0], *cells[1]])
     means = [sum(v / b for _, v, b in found.values()) / 13 for found in (constant, by_group)]
     rows.append(["mean", "", "", f"{means[0]:.3f}", "", f"{means[1]:.3f}"])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def rates_table(scores: Scores) -> str:
@@ -133,7 +129,7 @@ def rates_table(scores: Scores) -> str:
             known = None not in values
             cells.append(f"{mrr(values[0])} → {mrr(values[1])}" if known else "")
         rows.append([graph, *cells])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def defaults_table(scores: Scores, finals: Trials) -> str:
@@ -151,7 +147,7 @@ def defaults_table(scores: Scores, finals: Trials) -> str:
         ratio = f"{value / best:.3f}" if value else "–"
         mine = (mrr(value), _minutes(ours), mrr(former), mrr(best), ratio)
         rows.append([graph, *mine, mrr(rival["valid_mrr"] if rival else None), _minutes(rival)])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def budget_table(lines: Trials, finals: Trials, ledger: Trials) -> str:
@@ -164,7 +160,7 @@ def budget_table(lines: Trials, finals: Trials, ledger: Trials) -> str:
         cells = [_budget_cell(found.get((graph, budget))) for budget in budgets]
         recipe = recipe_mrr(ledger, graph)
         rows.append([graph, mrr(default.get(graph)), *cells, mrr(recipe)])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def _budget_cell(line: dict[str, Any] | None) -> str:
@@ -203,7 +199,7 @@ def self_answers(trials: Trials, finals: Trials) -> str:
     for graph in ORDER:
         cells = [rates.get((setting, graph)) for setting in columns.values()]
         rows.append([graph, *("–" if cell is None else f"{cell:.1%}" for cell in cells)])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def exponents_table(trials: Trials, base: Scores) -> str:
@@ -227,7 +223,7 @@ def exponents_table(trials: Trials, base: Scores) -> str:
         exponent, _, weight = setting.removeprefix("exponent").replace("_", ".").partition("-reg")
         cells = (_compared(row.get(graph), best[graph][0]) for graph in graphs)
         rows.append([f"{exponent}, {weight}", *cells])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def _compared(value: float | None, base: float) -> str:
@@ -243,19 +239,15 @@ def models_table(trials: Trials) -> str:
     graphs = ("umls", "kinships", "nations", "demo")
     rows = [["model", *graphs]]
     rows += [[model, *(mrr(row.get(graph)) for graph in graphs)] for model, row in scores.items()]
-    return table(rows)
-
-
-def _lines(name: str) -> Trials:
-    path = ROOT / "results" / f"{name}.jsonl"
-    return list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
+    return markdown_table(rows)
 
 
 def page() -> str:
     """Return the page."""
-    path = ROOT / "results" / "defaults.jsonl"
+    path = RESULTS / "defaults.jsonl"
     trials, finals = read_trials(path, "fivestar"), read_trials(path, "default")
-    regularization = ROOT / "results" / "regularization.jsonl"
+    regularization = RESULTS / "regularization.jsonl"
+    budgets, ledger = (read_records(RESULTS / f"{name}.jsonl") for name in ("budget", "ledger"))
     scores = by_setting(trials)
     text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
     parts = {
@@ -263,7 +255,7 @@ def page() -> str:
         "RATES": rates_table(scores),
         "JUDGED": leave_one_out_table(scores),
         "DEFAULTS": defaults_table(scores, finals),
-        "BUDGET": budget_table(_lines("budget"), finals, _lines("ledger")),
+        "BUDGET": budget_table(budgets, finals, ledger),
         "EXPONENTS": exponents_table(read_trials(path, "exponents"), scores),
         "SELF": self_answers(trials, finals),
         "MODELS": models_table(read_trials(path, "models")),

@@ -5,12 +5,16 @@ python experiments/paper_method/table.py
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from fivestar.experiments.records import read_records
+from fivestar.experiments.results import markdown_table
+from fivestar.experiments.tables import format_metric
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "paper-method.md"
+RESULTS = ROOT / "results"
 LABELS = {"complex": "ComplEx", "rotate": "RotatE", "quate": "QuatE"}
 Lines = list[dict[str, Any]]
 
@@ -39,28 +43,11 @@ the two. Short trials in bfloat16 (`sweep.py experiments/paper_method/forms.toml
 """
 
 
-def read(name: str) -> Lines:
-    """Return the lines of a results file; none if it does not exist."""
-    path = ROOT / "results" / name
-    return (
-        list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
-        if path.exists()
-        else []
-    )
-
-
 def mrr(value: float | None, best: float | None = None) -> str:
     """Return an MRR as papers print it, the best in bold."""
     if value is None:
         return "–"
-    text = f"{value:.3f}".removeprefix("0")
-    return f"**{text}**" if value == best else text
-
-
-def table(rows: list[list[str]]) -> str:
-    """Return a Markdown table whose first row is its header."""
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"**{format_metric(value)}**" if value == best else format_metric(value)
 
 
 def classes(lines: Lines) -> str:
@@ -80,7 +67,7 @@ def classes(lines: Lines) -> str:
                 *(f"**{gap}**" if clear else gap, f"{low} to {high}", search),
             ]
         )
-    return table(rows)
+    return markdown_table(rows)
 
 
 def _graphs(lines: Lines) -> list[str]:
@@ -104,7 +91,7 @@ def settings_table(lines: Lines, *, gap: bool = False) -> str:
                 cell += f" (gap {mrr(line['train_mrr'] - line['valid_mrr'])})"
             cells.append(cell)
         rows.append([setting.replace("_", "."), *cells])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def forms_table(lines: Lines) -> str:
@@ -123,18 +110,18 @@ def forms_table(lines: Lines) -> str:
             setting = best["setting"].removeprefix(f"{form}-").replace("_", ".")
             values = best["valid_mrr"], best["train_mrr"], best["train_mrr"] - best["valid_mrr"]
             rows.append([graph, form, str(len(own)), setting, *map(mrr, values)])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def page() -> str:
     """Return the page."""
-    trials = read("paper_method.jsonl")
+    trials = read_records(RESULTS / "paper_method.jsonl")
     plan = {
         name: [line for line in trials if line["plan"] == name]
         for name in ("grid", "ablation", "forms")
     }
     parts = {
-        "CLASSES": classes(read("relation_classes.jsonl")),
+        "CLASSES": classes(read_records(RESULTS / "relation_classes.jsonl")),
         "GRID": _section(GRID, settings_table(plan["grid"])) if plan["grid"] else "",
         "ABLATION": _section(ABLATION, settings_table(plan["ablation"], gap=True))
         if plan["ablation"]

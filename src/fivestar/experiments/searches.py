@@ -7,16 +7,14 @@ settings is a line of the ledger.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fivestar.errors import DamagedLedger, OutputError
-from fivestar.experiments.ledger import provenance
-from fivestar.files import file_lock, write_atomic
+from fivestar.errors import DamagedLedger
+from fivestar.experiments.records import append_record, read_records
 from fivestar.runs.identity import HASH_DIGITS, settings_hash
 from fivestar.runs.run import TRIALS, Run
 
@@ -60,22 +58,16 @@ def read_searches(ledger: Path) -> list[Search]:
         DamagedLedger: A line is invalid.
     """
     path = searches_of(ledger)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise DamagedLedger(f"{path}: cannot be read: {error}") from error
-    found = []
-    for number, line in enumerate(lines, start=1):
+    searches = []
+    for number, record in enumerate(read_records(path), start=1):
         try:
-            found.append(Search.model_validate_json(line))
+            searches.append(Search.model_validate(record))
         except ValidationError as error:
             problem = error.errors()[0]["msg"]
             raise DamagedLedger(
                 f"{path}, line {number}: {problem}; restore the line as it was written"
             ) from error
-    return found
+    return searches
 
 
 def find_search(
@@ -94,30 +86,17 @@ def record_search(run: Run, folder: Path, ledger: Path) -> Search:
         ledger: The ledger that the run belongs to.
     """
     budget, settings = run.metrics["budget"], run.settings
-    search = Search(
-        data=run.graph.name,
-        model=settings.model.name,
-        dim=settings.model.dim,
-        seed=settings.training.seed,
-        seconds=budget["seconds"],
-        seconds_used=budget["seconds_used"],
-        settings_tried=budget["trials"],
-        settings=settings_hash(settings),
-        valid_mrr=round(run.metrics["valid"]["mrr"], 6),
-        default_valid_mrr=budget["default_valid_mrr"],
-        trials=tuple(_trials(folder / TRIALS)),
-        **provenance(),
-    )
-    path = searches_of(ledger)
-    with file_lock(path.with_name(f".{path.name}.lock")):
-        before = path.read_bytes() if path.exists() else b""
-        write_atomic(path, before + search.model_dump_json(exclude_none=True).encode() + b"\n")
-    return search
-
-
-def _trials(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be read: {error.strerror}") from error
-    return [json.loads(line) for line in lines]
+    line = {
+        "data": run.graph.name,
+        "model": settings.model.name,
+        "dim": settings.model.dim,
+        "seed": settings.training.seed,
+        "seconds": budget["seconds"],
+        "seconds_used": budget["seconds_used"],
+        "settings_tried": budget["trials"],
+        "settings": settings_hash(settings),
+        "valid_mrr": round(run.metrics["valid"]["mrr"], 6),
+        "default_valid_mrr": budget["default_valid_mrr"],
+        "trials": read_records(folder / TRIALS),
+    }
+    return Search.model_validate(append_record(searches_of(ledger), line))
