@@ -15,6 +15,7 @@ from fivestar.cli import training_display
 from fivestar.cli.main import app
 from fivestar.cli.run_folder import new_run_folder
 from fivestar.cli.training_display import TrainingDisplay
+from fivestar.errors import SettingsError
 
 QUICK = ("--dim", 4, "--epochs", 4, "--evaluate-every", 2, "--threads", 1)
 
@@ -46,6 +47,18 @@ def test_one_file_and_no_flags(my_csv):
     again = run("train", my_csv, *QUICK)
     assert f"saved {folder}-2" in again.stdout
     assert fivestar.load(f"{folder}-2").graph == fivestar.load(folder).graph
+
+
+@pytest.mark.parametrize("flag", ["--method", "--recipe"])
+def test_the_method_of_the_paper_by_a_flag(my_csv, flag):
+    words = ("train", my_csv, *QUICK, flag, "paper", "--denominator", "phase", "--out", "paper")
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    settings = fivestar.load("paper").settings
+    assert (settings.model.options["pairing"], settings.training.regularizer) == ("bilinear", "n3")
+    refused = run("train", my_csv, "--model", "complex", "--method", "paper", "--out", "other")
+    assert isinstance(refused.exception, SettingsError)
+    assert not Path("other").exists()
 
 
 @pytest.mark.parametrize(("valid", "count"), [("0.1", 40), ("30", 30)])

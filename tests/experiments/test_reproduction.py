@@ -9,8 +9,10 @@ import sys
 
 import pytest
 from tests.graphs import people_graph
+from typer.testing import CliRunner
 
-from fivestar.errors import DamagedLedger, Paused
+from fivestar.cli.main import app
+from fivestar.errors import DamagedLedger, Paused, SettingsError
 from fivestar.experiments import reproduction
 from fivestar.experiments.ledger import read_ledger
 from fivestar.experiments.reproduction import Job, make_jobs, reproduce
@@ -189,6 +191,23 @@ def test_a_damaged_file_of_searches_is_refused_with_its_line(tmp_path):
     (tmp_path / "searches.jsonl").write_text('{"data": "graph"}\n')
     with pytest.raises(DamagedLedger, match=r"searches.jsonl, line 1: Field required"):
         read_searches(tmp_path / "ledger.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--search-on", "nell-995-h25"], "--search-on needs a --budget"),
+        (["--search-on", "nell-995-h25", "--budget", "9s", "--graphs", "nell-995-h50"], "among"),
+        (["--budget", "9s", "--run-minutes", "3"], "omit --settings and --run-minutes"),
+        (["--budget", "soon"], "soon"),
+    ],
+)
+def test_options_of_a_search_that_contradict_each_other_are_refused(options, problem, tmp_path):
+    words = ["reproduce", "table-nell", *options, "--runs", str(tmp_path)]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, SettingsError)
+    assert problem in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_run_starts_after_the_time_limit(tmp_path):

@@ -408,7 +408,7 @@ def test_a_large_head_is_refused_with_a_problem_document(server):
 @pytest.fixture(scope="module")
 def hasty(run_folder):
     """A server with narrow limits."""
-    limits = Limits(head_seconds=2, client_connections=3, head_bytes=2048, body_bytes=1000)
+    limits = Limits(header_seconds=2, client_connections=3, header_bytes=2048, body_bytes=1000)
     with serve(run_folder, limits) as opened:
         yield opened
 

@@ -68,6 +68,6 @@ def complete(
     screen.print(f"{len(found):,} new triples in {out}", markup=False, soft_wrap=True)
     if found.new.floor is not None:
         warn(
-            f"answers with a share below {found.new.floor:g} of their query were not considered: "
-            f"there may be more triples, as probable as the last of these {len(found):,}"
+            f"answers with a softmax probability below {found.new.floor:g} were not considered; "
+            f"some may be as probable as the last of these {len(found):,}"
         )

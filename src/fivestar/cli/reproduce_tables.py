@@ -54,7 +54,7 @@ Budget = Annotated[
     str | None,
     typer.Option(
         help="Instead of the recipes: search for the settings of each model on each graph at the "
-        "smallest dimension and train with the best, all within this time, as in 35m. Further "
+        "smallest --dim and train with the best, all within this time, as in 35m. Further "
         "seeds and dimensions use what the search has found. The same time for every model makes "
         "a fair comparison.",
         show_default=False,

@@ -65,7 +65,7 @@ class Batcher(Generic[T]):
         lane: where batches are scored.
         max_work: estimated work that may wait.
         metrics: counts batches.
-        render: makes the result of a query and its answers; called in the lane.
+        render: returns the result of a query from its answers; called in the lane.
     """
 
     def __init__(

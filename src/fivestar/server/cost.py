@@ -13,7 +13,7 @@ from fivestar.prediction.trained_model import TrainedModel
 
 # A distance is computed element by element, several times slower than a matrix product.
 _ELEMENTWISE = 8
-# Transforming a head, per number of its row.
+# Multiply-adds per entry of an embedding to transform it by a relation.
 _TRANSFORM = 16
 # Finding, naming and writing an answer takes about 5 µs.
 _ANSWER = 50_000
@@ -37,7 +37,7 @@ class CostModel:
             self.head += num_entities * self._transform  # exhaustive head scoring
 
     def of(self, query: QueryIds, top: int) -> float:
-        """Return the work of a query with a missing slot (−1) for `top` answers."""
+        """Return the work of a query, whose missing part is −1, for `top` answers."""
         head, relation, _ = query
         if relation < 0:
             answers = min(top, self._num_relations)

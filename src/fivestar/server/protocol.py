@@ -1,8 +1,7 @@
 """HTTP/1.1 connections with limits that hold before a request reaches the application.
 
-uvicorn has no limits on the head of a request when it parses with httptools: neither on its size
-nor on its time, and none on the connections of one client. All of them matter before a token is
-checked.
+When uvicorn parses with httptools, it limits neither the size of the headers of a request nor the
+time they take, nor the connections of one client. All of these matter before a token is checked.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ class LimitedProtocol(HttpToolsProtocol):
             app = app.app
         self.limits: Limits = app.limits
         self.address = ""
-        self._in_head = True
+        self._in_headers = True
         self._in_message = False
-        self._head_bytes = 0
+        self._header_bytes = 0
         self._content_bytes = 0
         self._overhead_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -58,7 +57,7 @@ class LimitedProtocol(HttpToolsProtocol):
         elif len(self.connections) > MAX_CONNECTIONS:
             self._refuse(Problem(503, "too many connections", headers={"Retry-After": "1"}))
         else:
-            self._expect_head()
+            self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timers of a connection."""
@@ -67,42 +66,42 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Pass data to the parser, of a head only as much as it may have."""
+        """Pass data to the parser, headers only up to their limit."""
         while data and not self.transport.is_closing():
-            if not self._in_head:
+            if not self._in_headers:
                 part, data = data, b""
                 before = self._content_bytes
                 super().data_received(part)
                 self._overhead_bytes += len(part) - (self._content_bytes - before)
-                allowed = self.limits.head_bytes + _MAX_OVERHEAD * self._content_bytes
-                if not self._in_head and self._overhead_bytes > allowed:
+                allowed = self.limits.header_bytes + _MAX_OVERHEAD * self._content_bytes
+                if not self._in_headers and self._overhead_bytes > allowed:
                     self.transport.abort()
                 return
             if self._timer is None:
-                self._expect_head()
-            room = self.limits.head_bytes - self._head_bytes
+                self._expect_headers()
+            room = self.limits.header_bytes - self._header_bytes
             part, data = data[:room], data[room:]
-            self._head_bytes += len(part)
+            self._header_bytes += len(part)
             super().data_received(part)
-            if self._in_head and self._head_bytes >= self.limits.head_bytes:
+            if self._in_headers and self._header_bytes >= self.limits.header_bytes:
                 self._refuse(
-                    Problem(431, f"the head is larger than {self.limits.head_bytes:,} bytes")
+                    Problem(431, f"the headers are larger than {self.limits.header_bytes:,} bytes")
                 )
 
     def on_message_begin(self) -> None:
-        """Note that a head begins."""
+        """Note that the headers of a request begin."""
         super().on_message_begin()
-        self._in_head = self._in_message = True
+        self._in_headers = self._in_message = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; trailers would change the headers of a request that runs already."""
-        if self._in_head:
+        if self._in_headers:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Start the request, unless too many wait."""
-        self._in_head = False
-        self._head_bytes = self._content_bytes = self._overhead_bytes = 0
+        self._in_headers = False
+        self._header_bytes = self._content_bytes = self._overhead_bytes = 0
         self._set_timer(None)
         if len(self.pipeline) >= _MAX_PIPELINED:
             raise ValueError("too many pipelined requests")  # answered by 400
@@ -116,13 +115,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Note that a request has arrived."""
         super().on_message_complete()
-        self._in_head, self._in_message = True, False
+        self._in_headers, self._in_message = True, False
         self._set_timer(None)
 
     def on_response_complete(self) -> None:
         """Limit the time for the rest of a request that was answered before it arrived."""
         super().on_response_complete()
-        if self._in_message and not self._in_head:
+        if self._in_message and not self._in_headers:
             self._set_timer(self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
@@ -142,20 +141,20 @@ class LimitedProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._stop_write_timer()
 
-    def _expect_head(self) -> None:
+    def _expect_headers(self) -> None:
         self._set_timer(self._refuse_slow_head)
 
     def _refuse_slow_head(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self._expect_head()  # it waits for the response to an earlier request
+            self._expect_headers()  # it waits for the response to an earlier request
             return
-        seconds = self.limits.head_seconds
-        self._refuse(Problem(408, f"the head took longer than {seconds:g} s"))
+        seconds = self.limits.header_seconds
+        self._refuse(Problem(408, f"the headers took longer than {seconds:g} s"))
 
     def _set_timer(self, action: Callable[[], None] | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        seconds = self.limits.head_seconds
+        seconds = self.limits.header_seconds
         self._timer = None if action is None else self.loop.call_later(seconds, action)
 
     def _stop_write_timer(self) -> None:

@@ -60,8 +60,8 @@ class Limits(BaseModel):
     answers: int = Field(100_000, ge=1)
     work: float = Field(1e11, gt=0)
     # Of the heads of requests, which are limited before the token is checked.
-    head_bytes: int = Field(65_536, ge=1024)
-    head_seconds: float = Field(10.0, gt=0)
+    header_bytes: int = Field(65_536, ge=1024)
+    header_seconds: float = Field(10.0, gt=0)
     # Open connections per client address and worker process.
     client_connections: int = Field(256, ge=1)
     # Queued requests per lane, and bytes of cached responses per run.
