@@ -288,8 +288,11 @@ def test_tsne_is_killed_when_cancelled(monkeypatch):
     assert processes[0].returncode == -9
 
 
-def test_tsne_in_a_process_is_the_same():
-    rows = np.random.default_rng(0).normal(size=(30, 4))
+@pytest.mark.parametrize("width", [4, 50_000])
+def test_tsne_in_a_process_is_the_same(monkeypatch, width):
+    """Also where the input is larger than a pipe and the process slow to read it."""
+    monkeypatch.setattr(tsne, "_INTERVAL", 0.001)
+    rows = np.random.default_rng(0).normal(size=(30, width))
     np.testing.assert_allclose(tsne.project_in_process(rows), tsne.project(rows), rtol=1e-3)
 
 

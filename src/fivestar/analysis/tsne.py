@@ -11,6 +11,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ Points = npt.NDArray[np.float64]
 # Seconds between two looks at whether the result is still wanted.
 _INTERVAL = 0.1
 # How much lower the priority of the process is.
-_NICENESS = 2
+_NICENESS = 5
 
 
 def project(rows: Points, seed: int = 0) -> Points:
@@ -50,15 +51,20 @@ def project_in_process(rows: Points, seed: int = 0) -> Points:
     # -P: nothing is imported from the working folder.
     command = [sys.executable, "-P", "-m", "fivestar.analysis.tsne", str(seed)]
     threads = str(max(1, (os.cpu_count() or 1) - 1))
-    process = subprocess.Popen(  # noqa: S603
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": threads},
-    )
+    # The rows come from a file, not through a pipe: after a timeout, Popen.communicate does not
+    # write the rest of its input.
+    with tempfile.TemporaryFile() as file:
+        np.save(file, rows, allow_pickle=False)
+        file.seek(0)
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            stdin=file,
+            stdout=subprocess.PIPE,
+            env={"OMP_NUM_THREADS": threads} | os.environ,
+        )
     with process:
         try:
-            output = _communicate(process, _to_bytes(rows))
+            output = _output(process)
         finally:
             process.kill()
     if process.returncode:
@@ -66,13 +72,11 @@ def project_in_process(rows: Points, seed: int = 0) -> Points:
     return _from_bytes(output)
 
 
-def _communicate(process: subprocess.Popen[bytes], content: bytes) -> bytes:
-    rest: bytes | None = content
+def _output(process: subprocess.Popen[bytes]) -> bytes:
     while True:
         try:
-            return process.communicate(rest, timeout=_INTERVAL)[0]
-        except subprocess.TimeoutExpired:
-            rest = None  # later calls continue where the first has stopped
+            return process.communicate(timeout=_INTERVAL)[0]
+        except subprocess.TimeoutExpired:  # the next call continues where this one has stopped
             check_cancelled()
 
 
