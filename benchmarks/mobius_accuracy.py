@@ -4,21 +4,25 @@ Errors are relative to the conditioning of the problem: the change of the exact 
 input is rounded to double precision. An error of 1 is one such unit. Fixed points and images are
 compared on the sphere, where ∞ is a regular point.
 
-    python benchmarks/mobius_accuracy.py --cases 2000
+    python benchmarks/mobius_accuracy.py --cases 1500 --record
+
+With --record, each family is one line of results/mobius_accuracy.jsonl, for docs/geometry.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+from pathlib import Path
 
 import mpmath
 import numpy as np
 import torch
 
+from fivestar.experiments.records import append_record
 from fivestar.geometry.fixed_points import fixed_points, multiplier, power
 from fivestar.geometry.mobius import apply, chordal_distance, distance
 
+RESULTS = Path(__file__).parents[1] / "results" / "mobius_accuracy.jsonl"
 EPSILON = 2.0**-52
 FAMILIES = (
     "plain",
@@ -129,11 +133,10 @@ def main() -> None:
     """Measure each family of maps."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=2000, help="of each family")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--record", action="store_true", help=f"add to results/{RESULTS.name}")
     given = parser.parse_args()
     mpmath.mp.dps = 50
     rng = np.random.default_rng(0)
-    table = {}
     for family in FAMILIES:
         worst: dict[str, list[float]] = {}
         for _ in range(given.cases):
@@ -143,12 +146,10 @@ def main() -> None:
             for name, value in error.items():
                 seen = worst.setdefault(name, [0.0, 0.0])
                 seen[0], seen[1] = max(seen[0], value), max(seen[1], value / unit[name])
-        table[family] = worst
-        if not given.json:
-            cells = (f"{name} {e:.0e} ({u:.0f} ×)" for name, (e, u) in worst.items())
-            print(f"{family:15} {'   '.join(cells)}", flush=True)
-    if given.json:
-        print(json.dumps(table, indent=1, ensure_ascii=False))
+        cells = (f"{name} {e:.0e} ({u:.0f} ×)" for name, (e, u) in worst.items())
+        print(f"{family:15} {'   '.join(cells)}", flush=True)
+        if given.record:
+            append_record(RESULTS, {"family": family, "cases": given.cases, "worst": worst})
 
 
 if __name__ == "__main__":

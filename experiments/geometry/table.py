@@ -71,6 +71,17 @@ def runs_table() -> str:
     return markdown_table(rows)
 
 
+def accuracy_table() -> str:
+    """Return the worst errors of the Möbius library per family of maps."""
+    columns = {"image": "image", "fixed points": "fixed points"}
+    columns |= {"multiplier": "multiplier (relative)", "power": "power"}
+    rows = [["family", *columns.values()]]
+    for line in read_records(ROOT / "results" / "mobius_accuracy.jsonl"):
+        cells = (f"{error:.0e} ({ratio:.0f})" for error, ratio in map(line["worst"].get, columns))
+        rows.append([line["family"], *cells])
+    return markdown_table(rows)
+
+
 def near_identity_table() -> str:
     """Return the classes of random maps I + ε G, by this criterion and by one on σ."""
     generator = torch.Generator().manual_seed(0)
@@ -164,6 +175,7 @@ def _percent(share: float) -> str:
 # What replaces `<!-- NAME -->` in about.md.
 PARTS: dict[str, Callable[[], str]] = {
     "RUNS": runs_table,
+    "ACCURACY": accuracy_table,
     "NEAR_IDENTITY": near_identity_table,
     "CLASSES": classes_table,
     "PAIRS": pairs_table,

@@ -2,7 +2,8 @@
 
     FIVESTAR_DATA=... python experiments/warm_start/convert.py umls
 
-Scores are compared for all triples (head, relation, tail) in double precision, to measure the error
+Each conversion is one line of results/conversions.jsonl; experiments/warm_start/table.py makes the
+table. Scores are compared for all triples (head, relation, tail) in double precision, to measure the error
 of the conversion itself; metrics are computed in single precision, as usual.
 """
 
@@ -10,12 +11,18 @@ from __future__ import annotations
 
 import argparse
 import copy
+from pathlib import Path
+from typing import Any
 
 import torch
 
 import fivestar
 from fivestar.evaluation.report import evaluate
+from fivestar.experiments.records import append_record
 from fivestar.models.base import Model
+from fivestar.runs.identity import learned_settings
+
+RESULTS = Path(__file__).parents[2] / "results" / "conversions.jsonl"
 
 SOURCES = {
     "distmult": {},
@@ -57,29 +64,39 @@ def largest_difference(before: Model, after: Model, scale: float, shift: float) 
     return worst
 
 
+def measured(graph: fivestar.KnowledgeGraph, source: str, *, reciprocals: bool) -> dict[str, Any]:
+    """Train a model, convert it, and return how it has changed."""
+    before = trained(graph, source, reciprocals=reciprocals)
+    after = before.to_fivestar()
+    scale, shift = after.metrics["score_scale"], after.metrics["score_shift"]
+    mrr = {}
+    for name, run in {"before": before, "after": after}.items():
+        metrics = evaluate(run.model, graph, graph.valid).metrics()
+        mrr[name] = [round(part["mrr"], 5) for part in (metrics, metrics["heads"], metrics["tails"])]
+    model = after.settings.model
+    return {
+        "data": graph.name,
+        "source": source,
+        "reciprocals": reciprocals,
+        "score": "inner" if model.score == "inner" else f"distance, {model.norm}",
+        "scale": scale,
+        "shift": shift,
+        "largest_difference": largest_difference(before.model, after.model, scale, shift),
+        "valid_mrr": mrr,
+        "seed": before.settings.training.seed,
+        "settings_values": learned_settings(before.settings),
+    }
+
+
 def main() -> None:
-    """Print a row per model, with and without reciprocals."""
+    """Record a line per model, with and without reciprocals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graph", nargs="?", default="umls")
     graph = fivestar.read_graph(parser.parse_args().graph)
-    print("| source | reciprocals | score | new scores | largest relative difference | ", end="")
-    print("validation MRR (heads / tails) before | after |\n|---|---|---|---|---|---|---|")
     for source in SOURCES:
         for reciprocals in (True, False):
-            before = trained(graph, source, reciprocals=reciprocals)
-            after = before.to_fivestar()
-            scale, shift = after.metrics["score_scale"], after.metrics["score_shift"]
-            worst = largest_difference(before.model, after.model, scale, shift)
-            cells = []
-            for run in (before, after):
-                metrics = evaluate(run.model, graph, graph.valid).metrics()
-                sides = f"{metrics['heads']['mrr']:.5f} / {metrics['tails']['mrr']:.5f}"
-                cells.append(f"{metrics['mrr']:.5f} ({sides})")
-            model = after.settings.model
-            score = "inner" if model.score == "inner" else f"distance, {model.norm}"
-            same = "s" if scale == 1 else f"{scale:g} s + {shift:g}"
-            row = [source, "yes" if reciprocals else "no", score, same, f"{worst:.1e}", *cells]
-            print(f"| {' | '.join(row)} |", flush=True)
+            line = append_record(RESULTS, measured(graph, source, reciprocals=reciprocals))
+            print(source, reciprocals, line["largest_difference"], line["valid_mrr"], flush=True)
 
 
 if __name__ == "__main__":

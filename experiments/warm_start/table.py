@@ -1,4 +1,4 @@
-"""Write docs/inside-5star.md from about.md, results/warm_start.json and results/growing.json.
+"""Write docs/inside-5star.md from about.md and the measurements in results/.
 
 python experiments/warm_start/table.py
 """
@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fivestar.experiments.records import read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.experiments.tables import format_metric
 
@@ -26,6 +27,23 @@ def best_by(curve: Curve, time: float) -> str:
     '.300'
     """
     return format_metric(max(mrr for when, mrr in curve if when <= time))
+
+
+def conversions() -> str:
+    """Return what conversion changes, per model."""
+    heads = ["source", "reciprocals", "score", "new scores", "largest relative difference"]
+    rows = [[*heads, "validation MRR (heads / tails) before", "after"]]
+    for line in read_records(ROOT / "results" / "conversions.jsonl"):
+        scale, shift = line["scale"], line["shift"]
+        scores = "s" if scale == 1 else f"{scale:g} s + {shift:g}"
+        cells = [
+            "{:.5f} ({:.5f} / {:.5f})".format(*line["valid_mrr"][name])
+            for name in ("before", "after")
+        ]
+        reciprocals = "yes" if line["reciprocals"] else "no"
+        difference = f"{line['largest_difference']:.1e}"
+        rows.append([line["source"], reciprocals, line["score"], scores, difference, *cells])
+    return markdown_table(rows)
 
 
 def warm_start() -> str:
@@ -62,7 +80,8 @@ def _read(name: str) -> dict[str, Any]:
 def page() -> str:
     """Return the page."""
     text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
-    for name, part in {"WARM_START": warm_start, "GROWING": growing}.items():
+    parts = {"CONVERSIONS": conversions, "WARM_START": warm_start, "GROWING": growing}
+    for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part())
     return text
 
