@@ -3,8 +3,8 @@
     FIVESTAR_DATA=... python experiments/warm_start/convert.py umls
 
 Each conversion is one line of results/conversions.jsonl; experiments/warm_start/table.py makes the
-table. Scores are compared for all triples (head, relation, tail) in double precision, to measure the error
-of the conversion itself; metrics are computed in single precision, as usual.
+table. Scores are compared for all triples (head, relation, tail) in double precision, to measure
+the error of the conversion itself; metrics are computed in single precision, as usual.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def measured(graph: fivestar.KnowledgeGraph, source: str, *, reciprocals: bool) 
     mrr = {}
     for name, run in {"before": before, "after": after}.items():
         metrics = evaluate(run.model, graph, graph.valid).metrics()
-        mrr[name] = [round(part["mrr"], 5) for part in (metrics, metrics["heads"], metrics["tails"])]
+        parts = (metrics, metrics["heads"], metrics["tails"])
+        mrr[name] = [round(part["mrr"], 5) for part in parts]
     model = after.settings.model
     return {
         "data": graph.name,
