@@ -19,6 +19,8 @@ from fivestar.runs.settings import TrainingSettings, make_settings, read_setting
 ROOT = Path(__file__).parents[2]
 # Written with the code before version 2 of the defaults: a hash of every value, by its name then.
 FROZEN = json.loads((ROOT / "tests/experiments/settings_before_0.2.json").read_text())
+# Recipes that better settings have replaced; the ledger keeps the former ones.
+REPLACED = ["wn18rr/fivestar"]
 
 
 def as_then(settings):
@@ -79,14 +81,18 @@ def test_old_settings_files_mean_the_same(file):
     if file.startswith("experiments/"):
         # Removed: the ledger, which is tested above, has the same settings.
         assert not (ROOT / file).exists()
-    else:
+    elif not any(file.endswith(f"recipes/{name}.toml") for name in REPLACED):
         assert as_then(read_settings(ROOT / file)) == FROZEN["files"][file]
 
 
 @pytest.mark.parametrize("name", FROZEN["recipes"])
 def test_old_recipes_keep_their_hash(name):
     graph, model = name.split("/")
-    assert settings_hash(recipe(graph, model, {})) == FROZEN["recipes"][name]
+    found = settings_hash(recipe(graph, model, {}))
+    assert (found == FROZEN["recipes"][name]) is (name not in REPLACED)
+    if name in REPLACED:
+        recorded = {entry.settings for entry in read_ledger(ROOT / "results/ledger.jsonl")}
+        assert {found, FROZEN["recipes"][name]} <= recorded
 
 
 def test_the_baseline_has_every_setting():
