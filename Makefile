@@ -36,12 +36,12 @@ results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/python experiments/geometry/table.py
 	$(BIN)/python experiments/paper_method/table.py
 
-web: node web/node_modules/.installed  ## build the page (needs Node.js 18+)
+web: node web/node_modules/.installed  ## build the page again (needs Node.js 18+)
 	npm run --prefix web --silent check
 	npm run --prefix web --silent build
 
 clean:  ## remove build outputs
-	rm -rf $(VENV) build dist demo_run web/node_modules src/fivestar/server/static
+	rm -rf $(VENV) build dist demo_run web/node_modules src/fivestar/server/static/swagger
 
 node:
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null || \

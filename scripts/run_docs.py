@@ -45,7 +45,7 @@ TOLERANCE = 0.05
 ABSOLUTE = 0.02
 # Seconds that a command may take.
 TIMEOUT = 900
-PORT = "8000"
+PORT = "8005"
 WIDTH = "88"
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*)[^`]*$")

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts.run_docs import run_page
 
 import fivestar
-from scripts.run_docs import run_page
 
 ROOT = Path(__file__).parents[2]
 # Each runs in a new folder, beside the run that `make demo` leaves in demo_run.

@@ -109,8 +109,8 @@ def test_a_server_runs_until_the_page_ends(tmp_path):
     text = """
 <!-- docs: background -->
 ```console
-$ python -u -c 'import time; print("ready at http://127.0.0.1:8000"); time.sleep(60)'
-ready at http://127.0.0.1:8000
+$ python -u -c 'import time; print("ready at http://127.0.0.1:8005"); time.sleep(60)'
+ready at http://127.0.0.1:8005
 ```
 
 ```console

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,13 +49,24 @@ def demo(
         _show_held_out(model)
         for head, relation, tail in QUERIES:
             ask(run, head, relation, tail, top=5)
-    kept = "fivestar demo --out demo_run, then " if keep is None else ""
-    name = keep or "demo_run"
-    out.print(
-        f"\nTry your own:  {kept}fivestar ask {name} Lyon in_country _",
-        markup=False,
-        soft_wrap=True,
-    )
+    command = _command_as_typed()
+    if keep is None:
+        lines = f"Keep the model:   {command} demo --out demo_run"
+    else:
+        lines = (
+            f"Ask for more:     {command} ask {keep} Lyon in_country _\n"
+            f"Open the page:    {command} serve {keep}"
+        )
+    out.print(f"\n{lines}", markup=False, soft_wrap=True)
+
+
+def _command_as_typed() -> str:
+    """Return how this shell calls the command: by name, or by path if it is not on the PATH."""
+    path = Path(sys.argv[0])
+    found = which("fivestar")
+    if path.name != "fivestar" or (found and path.exists() and path.samefile(found)):
+        return "fivestar"
+    return sys.argv[0]
 
 
 def _show_held_out(model: TrainedModel) -> None:

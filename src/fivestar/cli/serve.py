@@ -66,16 +66,17 @@ def serve(  # noqa: PLR0913
 
     for module in ("fastapi", "httptools", "uvicorn"):
         require(module, "serve", "fivestar serve")
-    from fivestar.server.routes.page import MISSING, is_built  # noqa: PLC0415  (slow to import)
+    from fivestar.server.routes import page  # noqa: PLC0415  (slow to import)
     from fivestar.server.settings import LOOPBACK, Limits  # noqa: PLC0415
 
     if host not in LOOPBACK and token_file is None:
         warn(f"anyone who can reach {host} can send queries; use --token-file to require a token")
-    if not is_built():
-        warn(MISSING)
+    if not page.is_built():
+        warn(page.MISSING)
+    api = "docs" if page.has_swagger() else "openapi.json"
 
     def say(address: str) -> None:
-        out.print(f"Serving at {address}  (API: {address}/docs, Ctrl-C to stop)", markup=False)
+        out.print(f"Serving at {address}  (API: {address}/{api}, Ctrl-C to stop)", markup=False)
 
     fivestar.serve(
         runs,

@@ -1,4 +1,7 @@
-"""The page and the API documentation, as built by `make web`."""
+"""The page and the API documentation, as built by `make web`.
+
+The page is committed; Swagger UI is larger than all of it and is only in what `make web` built.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ MISSING = (
     "The page is not part of this installation. Build it in a checkout with: make web (it needs "
     "Node.js 18 or newer). The HTTP API works without it: /openapi.json"
 )
+NO_SWAGGER = (
+    "Swagger UI is not part of this installation. Build it in a checkout with: make web (it needs "
+    "Node.js 18 or newer). The API is described in /openapi.json and docs/http.md."
+)
 
 router = APIRouter(include_in_schema=False)
 
@@ -21,6 +28,11 @@ router = APIRouter(include_in_schema=False)
 def is_built() -> bool:
     """Return whether the page is built."""
     return (FOLDER / "index.html").is_file()
+
+
+def has_swagger() -> bool:
+    """Return whether Swagger UI is built."""
+    return (FOLDER / "swagger" / "swagger-ui-bundle.js").is_file()
 
 
 def files() -> StaticFiles:
@@ -44,7 +56,7 @@ async def page() -> Response:
 @router.get("/docs")
 async def docs() -> Response:
     """Return Swagger UI."""
-    return _file("docs.html")
+    return _file("docs.html") if has_swagger() else PlainTextResponse(NO_SWAGGER, 404)
 
 
 def _file(name: str) -> Response:

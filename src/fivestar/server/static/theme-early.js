@@ -1,0 +1,1 @@
+"use strict";(()=>{var n="fivestar-theme",r=["system","light","dark"];var m=window.matchMedia("(prefers-color-scheme: dark)");function o(){try{let e=localStorage.getItem(n);return r.find(t=>t===e)??"system"}catch{return"system"}}function s(e){let t=document.documentElement;e==="system"?delete t.dataset.theme:t.dataset.theme=e}s(o());})();
