@@ -2,9 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+AUDIT := $(VENV)-audit
+COMPILE := $(AUDIT)/bin/uv pip compile --quiet --no-config --upgrade --universal --python-version 3.11 \
+  --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test check bench results web node clean help
+.PHONY: demo test check lock locked sbom audit bench results web node clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -23,6 +26,24 @@ check: $(VENV)/.installed-dev  ## lint, format, types, layers and language
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_language.py
+	$(BIN)/python scripts/licenses.py
+
+lock: $(AUDIT)/.installed  ## resolve all dependencies anew, for all platforms, with hashes
+	$(COMPILE) pyproject.toml --all-extras -c constraints.txt -o requirements/dev.txt
+	$(COMPILE) requirements/audit.in -o requirements/audit.txt
+
+locked: | $(VENV)/bin/python  ## install exactly what requirements/dev.txt lists, checked by hash
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $(VENV)/.installed $(VENV)/.installed-dev
+
+sbom: $(VENV)/.installed $(AUDIT)/.installed  ## list all installed packages in sbom.json (CycloneDX)
+	$(AUDIT)/bin/cyclonedx-py environment --validate --output-reproducible --pyproject pyproject.toml \
+	  --mc-type library --output-format JSON --output-file sbom.json $(BIN)/python
+
+audit: $(AUDIT)/.installed  ## look up known vulnerabilities of the locked packages (needs the network)
+	$(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip -r requirements/dev.txt
+	$(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip -r requirements/audit.txt
 
 bench: $(VENV)/.installed-dev  ## run the benchmarks
 	$(BIN)/python benchmarks/ingest.py
@@ -41,7 +62,7 @@ web: node web/node_modules/.installed  ## build the page again (needs Node.js 18
 	npm run --prefix web --silent build
 
 clean:  ## remove build outputs
-	rm -rf $(VENV) build dist demo_run web/node_modules src/fivestar/server/static/swagger
+	rm -rf $(VENV) $(AUDIT) sbom.json build dist demo_run web/node_modules src/fivestar/server/static/swagger
 
 node:
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null || \
@@ -63,3 +84,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(AUDIT)/.installed: requirements/audit.txt
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
+	@touch $@
