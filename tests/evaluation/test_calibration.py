@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import fivestar
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
+from fivestar.evaluation import calibration
 from fivestar.evaluation.calibration import (
     Calibration,
     _isotonic,
@@ -25,6 +26,7 @@ from fivestar.evaluation.calibration import (
     reliability,
     top_answers,
 )
+from fivestar.evaluation.topk import TopK
 
 TRAINING = {"epochs": 15, "evaluate-every": 0, "reg_weight": 0.02}
 
@@ -75,6 +77,56 @@ def test_probability_never_falls_with_the_log_probability():
         assert falling[1] == pytest.approx((1 - truth).mean(), abs=0.05)
 
 
+CURVES = st.one_of(
+    st.tuples(st.floats(0.1, 5), st.floats(-5, 5)).map(lambda c: Calibration("platt", c, ())),
+    st.integers(0, 10**6).map(lambda seed: _isotonic(*random_sample(seed, 40))),
+)
+
+
+@given(CURVES, st.floats(0.001, 0.999))
+def test_the_least_log_probability_of_a_probability(curve, probability):
+    least = curve.min_log_prob(probability)
+    if np.isfinite(least):
+        assert float(curve(least)) == pytest.approx(probability)
+        assert float(curve(least - 1e-3)) <= probability
+    else:
+        # All answers have it, or none has.
+        assert (float(curve(-1e9)) >= probability) is (least < 0)
+        assert (float(curve(1e9)) >= probability) is (least < 0)
+
+
+def test_probabilities_that_all_or_no_answers_have():
+    inf = float("inf")
+    rising, flat = Calibration("platt", (2.0, 0.0), ()), Calibration("platt", (0.0, 0.0), ())
+    assert [rising.min_log_prob(p) for p in (-1.0, 0.0, 0.5, 1.0, 2.0)] == [-inf, -inf, 0, inf, inf]
+    assert [flat.min_log_prob(p) for p in (0.0, 0.4, 0.5, 0.6)] == [-inf, -inf, -inf, inf]
+    steps = Calibration("isotonic", (-2.0, -1.0, 0.0), (0.2, 0.4, 0.8))
+    found = [steps.min_log_prob(p) for p in (0.2, 0.3, 0.4, 0.6, 0.8, 0.9)]
+    assert found == pytest.approx([-inf, -1.5, -1.0, -0.5, 0.0, inf])
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=30))
+def test_reliability_by_definition(rows):
+    probabilities, truth = (np.array(column, float) for column in zip(*rows, strict=True))
+    found = reliability(probabilities, truth)
+    assert found.brier == pytest.approx(np.mean((probabilities - truth) ** 2))
+    bins, error = [], 0.0
+    for k in range(10):
+        last = k == 9
+        inside = (probabilities * 10 >= k) & ((probabilities * 10 < k + 1) | last)
+        if inside.any():
+            p, t, share = probabilities[inside].mean(), truth[inside].mean(), inside.mean()
+            bins.append((p, t, share))
+            error += share * abs(p - t)
+    np.testing.assert_allclose(found.bins, bins, atol=1e-12)
+    assert found.calibration_error == pytest.approx(error)
+    shown = found.as_json()
+    assert (shown["brier"], shown["calibration_error"]) == (found.brier, found.calibration_error)
+    assert [
+        tuple(one[key] for key in ("probability", "true", "answers")) for one in shown["bins"]
+    ] == (found.bins)
+
+
 def test_reliability_by_hand():
     found = reliability(np.array([0.1, 0.1, 0.9, 1.0]), np.array([0.0, 1.0, 1.0, 1.0]))
     assert found.brier == pytest.approx((0.01 + 0.81 + 0.01 + 0) / 4)
@@ -91,6 +143,39 @@ def test_the_sample_of_calibration(run):
     assert len(truth) == (best.ids >= 0).sum()
     # Both questions of each fact: at least the share that are among the best ten.
     assert truth.sum() > len(graph.valid)
+    # Each query once, ten answers each, and a smaller sample has fewer queries.
+    asked = {(h, r, 0) for h, r, _ in graph.valid.array.tolist()}
+    asked |= {(t, r, 1) for _, r, t in graph.valid.array.tolist()}
+    assert best.ids.shape == (len(asked), 10)
+    few, truth_of_few = top_answers(run.model, graph, graph.valid, np.random.default_rng(0), 5)
+    assert 5 < len(few.ids) <= 10
+    assert len(truth_of_few) == (few.ids >= 0).sum()
+
+
+def test_the_report_compares_three_probabilities_of_the_same_answers(run):
+    curve = Calibration("platt", (0.5, 1.0), ())
+    found = calibration_report(run.model, run.graph, curve, seed=3)
+    best, truth = top_answers(run.model, run.graph, run.graph.test, np.random.default_rng(3))
+    scores, shares = (x[best.ids >= 0].astype(float) for x in (best.scores, best.log_probs))
+    assert found == {
+        "sigmoid": reliability(1 / (1 + np.exp(-scores)), truth),
+        "softmax": reliability(np.exp(shares), truth),
+        "calibrated": reliability(curve(shares), truth),
+    }
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+def test_the_method_that_predicts_the_other_half_better_is_chosen(method, monkeypatch, run):
+    rng = np.random.default_rng(1)  # not that of the halves
+    # A step is no logistic curve; of a logistic one, few answers say less than its form does.
+    at = np.linspace(-4, 0, 4_000 if method == "isotonic" else 300)[:, None]
+    share = 1 / (1 + np.exp(-2 * at - 3)) if method == "platt" else np.where(at < -1, 0.4, 0.6)
+    truth = (rng.random(at.shape) < share).astype(float)[:, 0]
+    best = TopK(np.ones(at.shape, np.int64), at, at, np.zeros(at.shape, bool))
+    monkeypatch.setattr(calibration, "top_answers", lambda *_: (best, truth))
+    found = calibrate(run.model, run.graph)
+    assert found.method == method
+    assert found == {"platt": _platt, "isotonic": _isotonic}[method](at[:, 0], truth)
 
 
 def test_calibrated_probabilities_beat_softmax_and_sigmoid(run):

@@ -92,6 +92,66 @@ def test_a_trained_model_classifies_triples_and_predicts_relations(graph):
         classify(run.model, fivestar.read_graph([("a", "r", "b")]))
 
 
+@given(st.integers(0, 10**6))
+def test_classification_has_a_threshold_per_relation_of_valid(seed):
+    rng = np.random.default_rng(seed)
+    # The last relation is in test only.
+    train, valid, test = (
+        np.stack([rng.integers(0, n, 8) for n in (6, relations, 6)], axis=1)
+        for relations in (4, 3, 4)
+    )
+    graph = fivestar.KnowledgeGraph(
+        name="facts",
+        entities=fivestar.Vocabulary("entity", list("abcdef")),
+        relations=fivestar.Vocabulary("relation", list("rstu")),
+        **{
+            name: Triples.of(rows)
+            for name, rows in (("train", train), ("valid", valid), ("test", test))
+        },
+    )
+    model = tied_model(entities=6, relations=8)
+    found = classify(model, graph, seed)
+    same = np.random.default_rng(seed)
+    judged = {}
+    for name in ("valid", "test"):
+        true = graph.split(name)
+        both = true + sample_negatives(graph, true, same)
+        truth = [True] * len(true) + [False] * len(true)
+        rows = zip(both.relations.tolist(), triple_scores(model, both, 4), truth, strict=True)
+        judged[name] = list(rows)
+
+    def threshold(rows):
+        return best_threshold(*(np.array(column) for column in zip(*rows, strict=True)))
+
+    right = 0
+    for relation, score, truth in judged["test"]:
+        own = [row[1:] for row in judged["valid"] if row[0] == relation]
+        cut = threshold(own or [row[1:] for row in judged["valid"]])
+        right += (score >= cut) == truth
+    assert found["accuracy"] == pytest.approx(right / len(judged["test"]))
+    assert found["count"] == len(judged["test"])
+    seen = {relation for relation, _, _ in judged["valid"]}
+    without = sum(relation not in seen for relation, _, _ in judged["test"])
+    assert found["count_without_own_threshold"] == without
+    scores, truth = arrays([row[1:] for row in judged["test"]])
+    assert found["auc_roc"] == area_under_roc(scores, truth)
+    assert found["auc_pr"] == area_under_precision_recall(scores, truth)
+
+
+def test_thresholds_are_midway_between_scores_and_beyond_the_ends():
+    scores = np.array([3, 1, -2], np.float32)
+    assert best_threshold(scores, np.array([True, True, False])) == -0.5
+    assert best_threshold(scores, np.array([True, False, False])) == 2
+    assert best_threshold(scores, np.array([False, False, False])) > 3
+    assert best_threshold(scores, np.array([True, True, True])) <= -2
+
+
+def test_heads_and_tails_are_replaced_equally_often(graph):
+    many = Triples.of(np.tile(graph.train.array, (20, 1)))
+    made = sample_negatives(graph, many, np.random.default_rng(0))
+    assert (made.heads != many.heads).mean() == pytest.approx(0.5, abs=0.05)
+
+
 FACTS = st.lists(
     st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=12
 )

@@ -218,6 +218,7 @@ class _Recorder:
     def __init__(self) -> None:
         patterns = [str(PACKAGE / pattern) for patterns in SCOPE.values() for pattern in patterns]
         self._coverage = coverage.Coverage(data_file=None, include=patterns, config_file=False)
+        self._coverage.set_option("run:disable_warnings", ["no-data-collected"])
         self._coverage.start()
         self._started = time.process_time()
 
