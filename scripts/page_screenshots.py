@@ -21,6 +21,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LARGEST = 120_000
 # For the sphere to be drawn and its particles to have tails.
 PAUSE = 2500
+# Milliseconds; software rendering is slow on a busy machine.
+TIMEOUT = 300_000
 
 
 class Shot(NamedTuple):
@@ -51,20 +53,21 @@ SHOTS = {
 }
 
 
-def take(browser: Browser, address: str, shot: Shot) -> bytes:
-    """Take a screenshot and return it as PNG."""
+def take(browser: Browser, address: str, shot: Shot, only: str | None = None) -> bytes:
+    """Take a screenshot, of one element if `only` selects it, and return it as PNG."""
     width, height = shot.size
     page = browser.new_page(
         viewport={"width": width, "height": height},
         color_scheme="dark" if shot.theme == "dark" else "light",
         device_scale_factor=2 if shot.size == PHONE else 1,
     )
+    page.set_default_timeout(TIMEOUT)
     page.goto(f"{address}/#{shot.state}")
-    page.locator(shot.shown).first.wait_for(timeout=120_000)
+    page.locator(shot.shown).first.wait_for()
     if shot.size == PHONE and "geometry" in shot.state:
         page.locator(".stage").evaluate("stage => stage.scrollIntoView({ block: 'center' })")
     page.wait_for_timeout(PAUSE)
-    taken = page.screenshot()
+    taken = page.screenshot(clip=page.locator(only).first.bounding_box() if only else None)
     page.close()
     return taken
 
