@@ -1,0 +1,184 @@
+"""Updates against their formulas: rates, clipping, touched rows, points of a ball, averages."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.models.forms import made
+
+from fivestar.errors import SettingsError
+from fivestar.geometry.poincare_ball import MARGIN, expmap, project
+from fivestar.runs.settings import TrainingSettings
+from fivestar.training.optimizers import Optimizer, WeightAverage, learning_rate, project_to_ball
+
+
+def with_gradients(form, touched=None, seed=0):
+    """Return a model with random gradients; those of entities that are not touched are 0."""
+    model = made(form)
+    generator = torch.Generator().manual_seed(seed)
+    for table in model.parameters():
+        table.grad = torch.randn(table.shape, generator=generator, dtype=table.dtype) * 0.1
+    if touched is not None:
+        untouched = torch.ones(len(model.entities), dtype=torch.bool)
+        untouched[touched] = False
+        model.entities.grad[untouched] = 0
+    return model
+
+
+@given(st.integers(0, 5), st.integers(6, 20), st.floats(0, 1), st.sampled_from(["none", "linear"]))
+def test_the_rate_rises_linearly_and_then_stays_or_falls_linearly(warmup, epochs, share, decay):
+    settings = TrainingSettings(lr=0.2, epochs=epochs, warmup=warmup, decay=decay)
+    done = share * epochs
+    if done < warmup:
+        wanted = 0.2 * done / warmup
+    elif decay == "none":
+        wanted = 0.2
+    else:
+        wanted = 0.2 * (1 - (done - warmup) / (epochs - warmup))
+    assert learning_rate(settings, done) == pytest.approx(wanted)
+
+
+def test_a_warmup_of_all_epochs_does_not_divide_by_0():
+    settings = TrainingSettings(lr=0.2, epochs=3, warmup=3, decay="linear")
+    assert learning_rate(settings, 3) == 0.2
+
+
+@pytest.mark.parametrize("form", ["complex", "murp"])
+def test_a_step_of_sgd_and_its_projection(form):
+    model = with_gradients(form)
+    settings = TrainingSettings(optimizer="sgd", lr=0.5, epochs=10, decay="linear")
+    wanted = [table.detach() - 0.25 * table.grad for table in model.parameters()]
+    Optimizer(model, settings).step(5.0)
+    if form == "murp":
+        entities, relations = wanted
+        for point in model.manifold_parameters(entities, relations):
+            point.copy_(project(point))
+    for table, other in zip(model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(table.detach(), other)
+
+
+def test_gradients_are_clipped_to_their_norm_together():
+    model = with_gradients("complex")
+    norm = torch.sqrt(sum(table.grad.square().sum() for table in model.parameters()))
+    assert norm > 0.01
+    wanted = [table.detach() - 2 * table.grad * (0.01 / norm) for table in model.parameters()]
+    settings = TrainingSettings(optimizer="sgd", lr=2.0, clip=0.01, decay="none")
+    Optimizer(model, settings).step(0.0)
+    for table, other in zip(model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(table.detach(), other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd", "adam", "riemannian-sgd"])
+def test_updating_the_touched_rows_is_the_whole_update(optimizer):
+    """Twice, so that the state of the first update counts."""
+    touched = torch.tensor([1, 4, 6])
+    settings = TrainingSettings(optimizer=optimizer, lr=0.3, decay="none")
+    form = "murp" if optimizer == "riemannian-sgd" else "complex"
+    models = [made(form), made(form)]
+    optimizers = [Optimizer(model, settings) for model in models]
+    for seed in (0, 1):
+        source = with_gradients(form, touched, seed)
+        for model, rows, own in zip(models, (None, touched), optimizers, strict=True):
+            for table, other in zip(model.parameters(), source.parameters(), strict=True):
+                table.grad = other.grad.clone()
+            own.step(0.0, rows)
+            assert torch.equal(model.entities.grad, source.entities.grad)
+    for table, other in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(table, other)
+    if optimizer == "adagrad":
+        first, second = (
+            own.torch_optimizer.state[model.entities]
+            for own, model in zip(optimizers, models, strict=True)
+        )
+        torch.testing.assert_close(first["sum"], second["sum"])
+        assert first["step"] == second["step"] == 2
+
+
+def test_a_riemannian_step_follows_the_geodesic():
+    model = with_gradients("murp")
+    before = [table.detach().clone() for table in model.parameters()]
+    grads = [table.grad for table in model.parameters()]
+    Optimizer(model, TrainingSettings(optimizer="riemannian-sgd", lr=0.5)).step(0.0)
+    wanted = [table - 0.5 * grad for table, grad in zip(before, grads, strict=True)]
+    for point, old, grad in zip(
+        *(model.manifold_parameters(*tables) for tables in (wanted, before, grads)), strict=True
+    ):
+        metric = ((1 - (old * old).sum(1, keepdim=True)) / 2) ** 2
+        point.copy_(expmap(old, -0.5 * metric * grad))
+    for table, other in zip(model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(table.detach(), other)
+
+
+def test_riemannian_steps_need_points_on_a_ball():
+    with pytest.raises(SettingsError, match="needs parameters on a Poincaré ball"):
+        Optimizer(made("complex"), TrainingSettings(optimizer="riemannian-sgd"))
+
+
+@pytest.mark.parametrize("touched", [None, [2, 3]])
+def test_points_outside_of_the_ball_are_projected(touched):
+    model = made("murp")
+    with torch.no_grad():
+        model.entities[2:4, :-2] = 3.0
+        model.relations.chunk(2, dim=1)[1][0] = 3.0
+    others = model.entities.detach().clone()
+    project_to_ball(model, None if touched is None else torch.tensor(touched))
+    for point in model.manifold_parameters(model.entities, model.relations):
+        assert float(point.detach().norm(dim=1).max()) == pytest.approx(1 - MARGIN)
+    for row in (0, 1, 4, 5, 6):
+        assert torch.equal(model.entities[row], others[row])
+    assert torch.equal(model.entities[:, -2:], others[:, -2:])
+
+
+def test_off_diagonal_entries_have_their_own_rate():
+    model = with_gradients("fivestar mobius hermitian inner")
+    model.off_diagonal_lr = 0.25
+    before = model.relations.detach().clone()
+    Optimizer(model, TrainingSettings(optimizer="sgd", lr=0.5, decay="none")).step(0.0)
+    moved = model.relations.detach() - before
+    wanted = -0.5 * model.relations.grad
+    model.off_diagonal(wanted).mul_(0.25)
+    torch.testing.assert_close(moved, wanted)
+
+
+@pytest.mark.parametrize("span", [1, 3, 100])
+def test_averages_are_means_and_then_move_exponentially(span):
+    model, average = made("complex"), WeightAverage(span)
+    wanted = None
+    for epoch in range(1, 7):
+        with torch.no_grad():
+            model.entities.fill_(float(epoch**2))
+        average.add(model, epoch)
+        now = float(epoch**2)
+        share = 1 / min(epoch, span)
+        wanted = now if wanted is None else wanted + share * (now - wanted)
+        assert average.tables["entities"].flatten()[0] == pytest.approx(wanted)
+    if span == 100:
+        assert wanted == pytest.approx(sum(e**2 for e in range(1, 7)) / 6)
+    own = model.entities.detach().clone()
+    with average.swapped_into(model):
+        assert float(model.entities.detach()[0, 0]) == pytest.approx(wanted)
+    assert torch.equal(model.entities, own)
+    with pytest.raises(KeyError), average.swapped_into(model):
+        raise KeyError
+    assert torch.equal(model.entities, own)
+
+
+def test_averages_copy_counters():
+    """Batch normalization counts its batches in whole numbers."""
+    model, average = made("conve"), WeightAverage(10)
+    counters = [name for name, t in model.state_dict().items() if not t.is_floating_point()]
+    assert counters
+    for epoch in (1, 2, 3):
+        for name in counters:
+            model.state_dict()[name].fill_(7 * epoch)
+        average.add(model, epoch)
+    assert {int(average.tables[name]) for name in counters} == {21}
+
+
+def test_without_averages_nothing_is_swapped():
+    model = made("complex")
+    own = model.entities.detach().clone()
+    with WeightAverage(3).swapped_into(model):
+        assert torch.equal(model.entities, own)
