@@ -75,6 +75,8 @@ def test_many_triple_terms_are_refused_before_they_exhaust_the_stack(tmp_path, m
     with pytest.raises(BadSource, match="quoted triple"):
         read_graph(tmp_path / "g.nt")
     monkeypatch.setattr(guards, "MAX_TRIPLE_TERMS", 3)
+    inspect_all(TurtleGuard("file"), [b"<<(", b"<<(<", b"<(", b""])
+    inspect_all(TurtleGuard("file"), [bytes([byte]) for byte in b"<<( <<( <<( a"])
     bytewise = [bytes([byte]) for byte in b"<<(<<(<<(<<("]
     with pytest.raises(BadSource, match="triple terms"):
         inspect_all(TurtleGuard("file"), bytewise)
