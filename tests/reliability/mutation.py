@@ -315,10 +315,10 @@ def _ordered(
             chosen.append(test)
     files: dict[str, float] = defaultdict(float)
     for test in chosen:
-        files[test.split("::")[0]] += seconds[test]
+        files[test.partition("::")[0]] += seconds[test]
 
     def order(test: str) -> tuple[bool, float, str, float]:
-        file = test.split("::")[0]
+        file = test.partition("::")[0]
         return not test.startswith(own), files[file], file, seconds[test]
 
     return sorted(chosen, key=order)
