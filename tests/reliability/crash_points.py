@@ -4,8 +4,8 @@ A process that has imported everything, with `crash_shim.c` preloaded, forks a c
 child arms the shim and runs the command; afterwards the parent checks what the child has left:
 
 - old: what was there before, and the same command then succeeds;
-- new: the same as after an undisturbed run;
-- begun: a run that `train --resume` completes to the same bits.
+- new: the same as after an undisturbed run (with `--budget`: any complete run);
+- begun: a run that `train --resume` completes to the same bits (with `--budget`: completes).
 
 Anything else is a failure, and so is an error that is not a `FivestarError`. States that were
 checked once are not checked again: every command is deterministic, its clock included.
@@ -54,6 +54,7 @@ ACTIONS = {
 POWER_LOSS = ("power loss", "power loss, names kept")
 _DRAFT = re.compile(r"\.([0-9a-f]{12})\.partial")
 _HANGS = 120  # seconds
+_TIMED = 40
 
 Tree = dict[str, bytes]  # the files of a folder by path
 State = tuple[Tree, frozenset[str]]  # and its folders
@@ -71,6 +72,8 @@ class Command:
     target: str = "out"
     # Of the visible files, those that count.
     counts: Callable[[dict[str, object]], dict[str, object]] = lambda files: files
+    # Whether a resumed command may have another result: then any complete run is new.
+    is_timed: bool = False
 
 
 @dataclass
@@ -155,6 +158,22 @@ def leftovers(state: State) -> list[str]:
 def visible(state: State) -> dict[str, object]:
     """Return the visible files with what must be the same in every run of a command."""
     return {name: _comparable(name, text) for name, text in state[0].items() if not is_hidden(name)}
+
+
+def run_state(state: State, target: str) -> dict[str, object]:
+    """Return whether there is a run, and whether it is complete."""
+    files = {
+        name.removeprefix(f"{target}/"): content
+        for name, content in state[0].items()
+        if name.startswith(f"{target}/") and not is_hidden(name)
+    }
+    if not files:
+        return {}
+    if "manifest.json" not in files:
+        return {target: "begun"}
+    hashes = json.loads(files["manifest.json"])["files"]
+    found = {name: hashlib.sha256(files.get(name, b"")).hexdigest() for name in hashes}
+    return {target: "complete" if found == hashes else "damaged"}
 
 
 def _comparable(name: str, content: bytes) -> object:
@@ -341,6 +360,10 @@ class Harness:
 class _Points:
     def __init__(self, harness: Harness, command: Command, limit: int | None) -> None:
         self.harness, self.command, self.limit = harness, command, limit
+        # Points per action; a command within a time budget trains many models per point.
+        self.sample = limit
+        if command.is_timed:
+            self.sample = _TIMED if limit is None else limit // 2
         self.root = harness.root
         self.checked: dict[str, tuple[str, str]] = {}
         self._reset()
@@ -352,6 +375,8 @@ class _Points:
             raise AssertionError(f"{command.name}: left {leftovers(self.final)}")
 
     def _seen(self, state: State) -> dict[str, object]:
+        if self.command.is_timed:
+            return run_state(state, self.command.target)
         return self.command.counts(visible(state))
 
     def _reset(self) -> None:
@@ -365,9 +390,9 @@ class _Points:
 
     def _chosen(self, number: int) -> list[int]:
         """Return the numbers from 1, or so many of them, evenly spread with both ends."""
-        if self.limit is None or number <= self.limit:
+        if self.sample is None or number <= self.sample:
             return list(range(1, number + 1))
-        return sorted({1 + round(n * (number - 1) / (self.limit - 1)) for n in range(self.limit)})
+        return sorted({1 + round(n * (number - 1) / (self.sample - 1)) for n in range(self.sample)})
 
     def _action(self, name: str, what: int, error: int, kinds: int) -> Row:
         row = Row(name)
@@ -379,6 +404,8 @@ class _Points:
                 self.command.words, (what, error, point, kinds)
             )
             expected = ("killed",) if what == KILL else ("done", "error")
+            if self.command.is_timed:  # it may end before this point
+                expected = (*expected, "done")
             if outcome in expected:
                 self._count(row, point, read_state(self.root), must_be_new=outcome == "done")
             else:
@@ -389,8 +416,13 @@ class _Points:
     def _power_loss(self, name: str) -> Row:
         row = Row(name)
         disk = Disk(self.root, self.initial)
+        chosen = range(1, len(self.log) + 1)
+        if self.command.is_timed:
+            chosen = self._chosen(len(self.log))
         for point, line in enumerate(self.log, start=1):
             disk.apply(*line)
+            if point not in chosen:
+                continue
             state = disk.after_power_loss(names_kept=name != POWER_LOSS[0])
             # What a command has reported as done must be there.
             self._count(row, point, state, must_be_new=point == len(self.log))
@@ -503,6 +535,8 @@ def commands(sources: Path) -> list[Command]:
         ),
         Command("convert", ["convert", str(sources / "complex"), out], target="new/out"),
     ]
+    budget = ["train", graph, "--out", out, "--budget", "0.2s", *BUDGET]
+    made.append(Command("train --budget", budget, resume=resume, target="new/out", is_timed=True))
     made += [
         Command(f"export --to {to}", ["export", run, "--to", to, "--out", out], target="new/out")
         for to in EXPORTS
@@ -541,6 +575,7 @@ SETTINGS = [
     *("--dim", "2", "--epochs", "2", "--batch-size", "50", "--evaluate-every", "1"),
     *("--snapshot-epochs", "1", "--threads", "1"),
 ]
+BUDGET = ("--dim", "2", "--epochs", "3", "--batch-size", "50", "--threads", "1")
 EXPORTS = ("parquet", "numpy", "word2vec", "projector", "vectors", "torch", "onnx", "huggingface")
 
 
@@ -593,7 +628,11 @@ def _trace(to: str) -> None:
 def _ticking() -> SimpleNamespace:
     """Return a module `time` whose clock depends on nothing but the number of calls."""
     ticks = count()
-    return SimpleNamespace(perf_counter=lambda: next(ticks) / 1000)
+
+    def clock() -> float:
+        return next(ticks) / 1000
+
+    return SimpleNamespace(perf_counter=clock, monotonic=clock)
 
 
 def reply(answer: object) -> None:
@@ -602,6 +641,7 @@ def reply(answer: object) -> None:
 
 
 if __name__ == "__main__":
+    import optuna  # noqa: F401
     import pyarrow as pa
     import torch
     import typer.main
@@ -615,13 +655,24 @@ if __name__ == "__main__":
     from fivestar.runs.run import load_run
     from fivestar.training import loop
     from fivestar.training import train as training
+    from fivestar.training.search import (
+        budget_phases,
+        budget_state,
+        schedule,
+        study,
+        time_budget,
+        trials,
+    )
 
     # Built once, which takes longer than most commands.
     command_line = partial(typer.main.get_command(app).main, standalone_mode=False)
     torch.set_num_threads(1)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    loop.time = _ticking()
+    clock = _ticking()
+    for module in (loop, budget_phases, budget_state, schedule, study, time_budget, trials):
+        module.time = clock
+    budget_state._TICK = 1e6  # a thread writes the time: at points that differ
     ledger._commit = lambda: "test"
     _, shim, folder = sys.argv
     work = Path(folder).resolve()

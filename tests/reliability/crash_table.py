@@ -32,7 +32,7 @@ PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- crashes: generated from results/crashes.jsonl -->\n", "<!-- end of crashes -->\n"
 COMMANDS = (
     *("train", "train --resume", "train --from", "train --refit", "train --from --refit"),
-    *("fold-in", "convert"),
+    *("fold-in", "convert", "train --budget"),
     *(f"export --to {to}" for to in EXPORTS),
     *(f"complete {name}" for name in ("out.tsv", "out.nt", "out.parquet")),
     *(f"graph convert {name}" for name in ("out.csv", "out.nt.gz", "out.tsv.zst", "out.parquet")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -406,6 +407,32 @@ def test_a_large_head_is_refused_with_a_problem_document(server):
     assert head.startswith(b"HTTP/1.1 431 ")
     assert b"application/problem+json" in head
     assert json.loads(body)["code"] == "headers-too-large"
+
+
+def test_a_client_that_does_not_read_is_disconnected(run_folder):
+    """Its response is far larger than all buffers, and its connection the only one allowed."""
+    queries = {"queries": [["Zentity-1", "Zrelation-0", "_"]] * 1000, "top": 100}
+    body = json.dumps(queries).encode()
+    head = (
+        "POST /api/predict/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    with serve(run_folder, Limits(seconds=5, client_connections=1)) as server:
+        while server.get("/ready").status_code != 200:
+            time.sleep(0.01)
+        host, port = server.address.removeprefix("http://").split(":")
+        with socket.socket() as there:
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            there.connect((host, int(port)))
+            there.sendall(head.encode() + body)
+            assert there.recv(12) == b"HTTP/1.1 200"
+            assert server.get("/health").status_code == 429
+            closed = select.poll()
+            closed.register(there, 0)  # hang-ups only, not that there is something to read
+            assert closed.poll(1000 * PATIENCE), "the connection is still open"
+            assert server.get("/health").status_code == 200
+            assert server.post("/api/predict/tails", TAILS).status_code == 200
+            assert server.service._unsent_answers == 0
 
 
 @pytest.fixture(scope="module")

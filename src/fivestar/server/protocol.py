@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +27,8 @@ _MAX_PIPELINED = 16
 _MAX_OVERHEAD = 8
 # An address of IPv6 belongs to a network of this size, all of which its owner can use.
 _IPV6_PREFIX = 64
+# A `struct linger`: do not wait on close.
+_DISCARD = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -75,7 +80,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._overhead_bytes += len(part) - (self._content_bytes - before)
                 allowed = self.limits.header_bytes + _MAX_OVERHEAD * self._content_bytes
                 if not self._in_headers and self._overhead_bytes > allowed:
-                    self.transport.abort()
+                    self._abort()
                 return
             if self._timer is None:
                 self._expect_headers()
@@ -122,7 +127,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Limit the time for the rest of a request that was answered before it arrived."""
         super().on_response_complete()
         if self._in_message and not self._in_headers:
-            self._set_timer(self.transport.abort)
+            self._set_timer(self._abort)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that is not HTTP."""
@@ -134,7 +139,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Limit the time in which a client does not read its response."""
         super().pause_writing()
-        self._write_timer = self.loop.call_later(self.limits.seconds, self.transport.abort)
+        self._write_timer = self.loop.call_later(self.limits.seconds, self._abort)
 
     def resume_writing(self) -> None:
         """Continue once the client has read some of it."""
@@ -162,6 +167,16 @@ class LimitedProtocol(HttpToolsProtocol):
             self._write_timer.cancel()
             self._write_timer = None
 
+    def _abort(self) -> None:
+        """Close the connection at once, without what the client has not read.
+
+        Otherwise the operating system would keep that, as long as the client stays connected.
+        """
+        there = self.transport.get_extra_info("socket")
+        if there is not None:
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+        self.transport.abort()
+
     def _refuse(self, problem: Problem) -> None:
         """Answer without the application, and close the connection."""
         if self.transport.is_closing():
@@ -172,7 +187,7 @@ class LimitedProtocol(HttpToolsProtocol):
             head += f"{name}: {value}\r\n"
         self.transport.write(head.encode() + b"\r\n" + bytes(response.body))
         self.transport.close()
-        self._set_timer(self.transport.abort)  # if the client does not read
+        self._set_timer(self._abort)  # if the client does not read
 
 
 def client_network(address: str) -> str:

@@ -17,11 +17,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fivestar.errors import FivestarError, Paused, SettingsError
+from fivestar.errors import DamagedRun, FivestarError, Paused, SettingsError
 from fivestar.extras import require
 from fivestar.files import file_lock, make_folder, try_file_lock, write_atomic
 from fivestar.runs.identity import learned_settings
 from fivestar.runs.settings import Settings
+from fivestar.training.search.journal import Journal
 from fivestar.training.search.space import Range, with_point
 from fivestar.training.search.trials import (
     REDUCTION,
@@ -38,6 +39,8 @@ from fivestar.training.search.trials import (
 # Random trials before TPE is used, and unpruned trials before the median pruner is.
 _RANDOM_TRIALS = 5
 _UNPRUNED_TRIALS = 4
+# What Optuna raises if the lines of a journal do not fit together.
+_DAMAGE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Search:
@@ -126,10 +129,6 @@ class Search:
     def _opened(self) -> Any:
         optuna, plan = self._optuna, self.plan
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        journal = optuna.storages.journal
-        # A lock file works on network drives and on Windows.
-        lock = journal.JournalFileOpenLock(str(self.storage))
-        backend = journal.JournalFileBackend(str(self.storage), lock_obj=lock)
         pruner: Any = optuna.pruners.NopPruner()
         if plan.pruner == "median":
             pruner = optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS)
@@ -137,13 +136,23 @@ class Search:
             pruner = optuna.pruners.SuccessiveHalvingPruner(
                 min_resource=1, reduction_factor=REDUCTION
             )
-        study = optuna.create_study(
-            storage=optuna.storages.JournalStorage(backend),
-            study_name=f"{plan.graph.name}/{plan.base.model.name}",
-            direction="maximize",
-            pruner=pruner,
-            load_if_exists=True,
-        )
+        states = optuna.trial.TrialState
+        try:
+            study = optuna.create_study(
+                storage=optuna.storages.JournalStorage(Journal(self.storage, optuna)),
+                study_name=f"{plan.graph.name}/{plan.base.model.name}",
+                direction="maximize",
+                pruner=pruner,
+                load_if_exists=True,
+            )
+            for trial in study.get_trials(deepcopy=False, states=(states.COMPLETE,)):
+                float(tried_of(trial).mrr or 0.0)
+                with_point(plan.base, trial.params)
+        except (*_DAMAGE, optuna.exceptions.OptunaError) as error:
+            raise DamagedRun(
+                f"{self.storage}: is not the journal of a search ({error!r}); move it away and "
+                "search again"
+            ) from error
         identity = self._identity()
         known = study.user_attrs.get("question")
         if known is None:
