@@ -91,7 +91,8 @@ def evaluate_forever(run: Path, folder: Path) -> None:
 @contextmanager
 def repeating(*words: str) -> Iterator[tuple[int, Counter[str]]]:
     """Start this program in another role; return its process id and a count of its rounds."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    # Arrow starts threads as needed; with one there are none to start later.
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True, env=environment
     )

@@ -149,11 +149,16 @@ class Explanation:
 
 
 class Explainer:
-    """Explains triples of one trained model; shared indices are built once."""
+    """Explains triples of one trained model.
 
-    def __init__(self, run: Run) -> None:
+    Args:
+        run: the model.
+        steps: the steps of paths in its graph, if they are known already.
+    """
+
+    def __init__(self, run: Run, steps: Steps | None = None) -> None:
         self.run = run
-        self.steps = Steps.of(run.graph.train, len(run.graph.relations))
+        self.steps = steps or Steps.of(run.graph.train, len(run.graph.relations))
 
     def explain(self, head: str, relation: str, tail: str, top: int = 5) -> Explanation:
         """Explain a triple given by names or labels, with `top` items per kind of evidence."""

@@ -20,6 +20,7 @@ from fivestar.evaluation.report import Grouping
 from fivestar.evaluation.topk import Which
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import Ids
+from fivestar.graph.steps import Steps
 from fivestar.models.fivestar import Denominator, Score
 from fivestar.prediction import completion_file
 from fivestar.prediction.completion import Goal, Slots
@@ -310,7 +311,7 @@ class TrainedModel(Run):
         Raises:
             UnknownName, AmbiguousName: if a name cannot be resolved.
         """
-        return self._explainer.explain(head, relation, tail, top)
+        return Explainer(self, self._steps).explain(head, relation, tail, top)
 
     def similar(self, entity: str, top: int = 10) -> Neighbors:
         """Return the nearest neighbors of an entity by centered cosine.
@@ -459,8 +460,9 @@ class TrainedModel(Run):
         return unseen_warnings(self, queries)
 
     @cached_property
-    def _explainer(self) -> Explainer:
-        return Explainer(self)
+    def _steps(self) -> Steps:
+        # Not the explainer, which refers to the model: memory would be freed late.
+        return Steps.of(self.graph.train, len(self.graph.relations))
 
 
 def load(
