@@ -44,7 +44,7 @@ from typing import IO
 TOLERANCE = 0.05
 ABSOLUTE = 0.02
 # Seconds that a command may take.
-TIMEOUT = 900
+TIMEOUT = 2400
 PORT = "8005"
 WIDTH = "88"
 
@@ -368,7 +368,7 @@ class Session:
             stderr=subprocess.STDOUT,
         )
         self._background.append((process, log))
-        until = time.monotonic() + TIMEOUT / 5
+        until = time.monotonic() + TIMEOUT / 10
         while True:
             log.seek(0)
             printed = log.read().decode(errors="replace").replace(f":{self.port}", f":{PORT}")
