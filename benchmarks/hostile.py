@@ -3,7 +3,10 @@
 A server is started for each attack. While the attack runs, one client asks /health and one sends
 small queries, each as soon as it has its last answer; the longest time of each is reported.
 
-    python benchmarks/hostile.py RUN [--only relations,tsne] [--json FILE]
+    python benchmarks/hostile.py RUN [--only relations,tsne] [--record]
+
+--record adds a line per attack to results/hostile.jsonl and writes the table of
+docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -15,16 +18,23 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from fivestar.experiments.records import append_record, read_records
+from fivestar.experiments.results import markdown_table
+from fivestar.runs.run import load_run
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "results" / "hostile.jsonl"
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- hostile: generated from results/hostile.jsonl -->\n", "<!-- end of hostile -->\n"
 Attack = Callable[[str, "Names"], dict[str, Any]]
 
 
@@ -319,15 +329,74 @@ def measure(run: Path, attack: Attack) -> dict[str, Any]:
         }
 
 
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the records in Markdown."""
+    waits = [f"longest wait for {each} (s)" for each in ("`/health`", "a small query")]
+    rows = [["attack", "outcome", *waits, "memory (MB)"]]
+    for each in records:
+        text = ATTACKS[each["attack"]].__doc__.strip().rstrip(".")
+        longest = [f"{each[probe]['longest']:.2f}" for probe in ("health", "query")]
+        rows.append([text, outcome(each), *longest, f"+{each['memory_growth_mb']:,}"])
+    quiet = [max(each["quiet"][probe] for each in records) for probe in ("health", "query")]
+    loads = [each["load"] for each in records]
+    failed = sum(each[probe]["failed"] for each in records for probe in ("health", "query"))
+    last = records[-1]
+    commits = ", ".join(dict.fromkeys(each["commit"] for each in records))
+    return (
+        f"{markdown_table(rows)}\n\n{last['graph']}, {last['model']}; {failed:,} of the other "
+        f"requests failed. In the second before an attack the longest waits were up to "
+        f"{quiet[0]:.2f} and {quiet[1]:.2f} s: the machine was not idle (load average "
+        f"{min(loads):g} to {max(loads):g} on {last['machine'].partition(',')[0]}). "
+        f"Commit {commits}, {last['date']}.\n"
+    )
+
+
+def outcome(record: Mapping[str, Any]) -> str:
+    """Return what became of an attack, in a few words."""
+    words = []
+    if "status" in record:
+        status = record["status"]
+        statuses = dict.fromkeys(status if isinstance(status, list) else [status])
+        words.append(" and ".join(map(str, statuses)))
+    if "seconds" in record:
+        words.append(f"after {record['seconds']:.1f} s")
+    if "seconds_after_leaving" in record:
+        words.append(f"others wait {record['seconds_after_leaving']:.1f} s after it has left")
+    if "sent_mb" in record:
+        words.append(f"cut off after {record['sent_mb']:.1f} MB")
+    if "held_at_once" in record:
+        words.append(f"{record['held_at_once']} of 500 accepted, {record['left']} left")
+        words.append(f"after {record['after_seconds']:.0f} s")
+    return ", ".join(words)
+
+
+def page() -> str:
+    """Return docs/reliability.md with the table of the last record of each attack."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    last = {record["attack"]: record for record in read_records(RECORDS)}
+    records = [last[name] for name in ATTACKS if name in last]
+    text = table(records) if records else "Not recorded yet.\n"
+    return before + BEGIN + "\n" + text + "\n" + END + after
+
+
 def main() -> None:
     """Run the attacks and print one JSON line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("--only", default=",".join(ATTACKS), help="attacks, by default all")
+    parser.add_argument("--record", action="store_true", help="keep the results")
     chosen = parser.parse_args()
-    os.environ.setdefault("TMPDIR", tempfile.gettempdir())
+    run = load_run(chosen.run)
+    about = {"graph": run.graph.name, "model": f"{run.settings.model.name} d={run.model.dim}"}
     for name in chosen.only.split(","):
-        print(json.dumps(measure(chosen.run, ATTACKS[name])), flush=True)
+        load = round(os.getloadavg()[0], 1)
+        result = {**about, "load": load, **measure(chosen.run, ATTACKS[name])}
+        print(json.dumps(result), flush=True)
+        if chosen.record:
+            append_record(RECORDS, result)
+    if chosen.record:
+        PAGE.write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

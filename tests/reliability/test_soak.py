@@ -1,4 +1,4 @@
-"""The soak test (benchmarks/soak.py): its verdict, its page, and a short run of it."""
+"""The soak test and the hostile requests of benchmarks/: verdict, page, and a short run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks import soak
+from benchmarks import hostile, soak
 
 
-def test_the_page_shows_what_was_recorded():
-    assert soak.page() == soak.PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("module", [soak, hostile])
+def test_the_page_shows_what_was_recorded(module):
+    assert module.page() == module.PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", soak.TOLERANCE)
