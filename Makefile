@@ -7,7 +7,7 @@ COMPILE := $(AUDIT)/bin/uv pip compile --quiet --no-config --upgrade --universal
   --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test coverage mutation check lock locked sbom audit bench results web node clean help
+.PHONY: demo test coverage mutation check lock locked sbom audit bench docs results web node clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -55,6 +55,11 @@ audit: $(AUDIT)/.installed  ## look up known vulnerabilities of the locked packa
 bench: $(VENV)/.installed-dev  ## run the benchmarks
 	$(BIN)/python benchmarks/ingest.py
 
+docs: $(VENV)/.installed-docs  ## build the docs site into docs/_build/html
+	$(BIN)/python docs/figures.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/fivestar reproduce results --ledger results/ledger.jsonl --out docs/results.md
 	$(BIN)/python experiments/models/table.py
@@ -69,7 +74,7 @@ web: node web/node_modules/.installed  ## build the page again (needs Node.js 18
 	npm run --prefix web --silent build
 
 clean:  ## remove build outputs
-	rm -rf $(VENV) $(AUDIT) sbom.json build dist demo_run web/node_modules src/fivestar/server/static/swagger
+	rm -rf $(VENV) $(AUDIT) sbom.json build dist demo_run docs/_build docs/reference/generated web/node_modules src/fivestar/server/static/swagger
 
 node:
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null || \
@@ -86,6 +91,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[all]'
+	@touch $@
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[docs]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -63,7 +63,7 @@ def _group(line: dict[str, Any]) -> tuple[str, str, int]:
 def _section(key: tuple[str, str, int], lines: list[dict[str, Any]]) -> str:
     data, model, dim = key
     rows = [
-        f"### {data}, {model}, d={dim}",
+        f"## {data}, {model}, d={dim}",
         "",
         "| settings | epochs | valid MRR | H@10 | minutes |",
         "|---|---|---|---|---|",

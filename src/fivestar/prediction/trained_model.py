@@ -251,7 +251,7 @@ class TrainedModel(Run):
             progress: called with (queries ranked, queries in all).
 
         Returns:
-            Metrics by name, with "heads" and "tails" and, if asked, "by_…" as nested dictionaries.
+            Metrics by name, with "heads" and "tails" and, if asked, `by_…` as nested dictionaries.
 
         Raises:
             SettingsError: if the split is empty.
