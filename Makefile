@@ -42,7 +42,7 @@ lock: $(AUDIT)/.installed  ## resolve all dependencies anew, for all platforms, 
 locked: | $(VENV)/bin/python  ## install exactly what requirements/dev.txt lists, checked by hash
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
-	@touch $(VENV)/.installed $(VENV)/.installed-dev
+	@touch $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-docs
 
 sbom: $(VENV)/.installed $(AUDIT)/.installed  ## list all installed packages in sbom.json (CycloneDX)
 	$(AUDIT)/bin/cyclonedx-py environment --validate --output-reproducible --pyproject pyproject.toml \
@@ -99,7 +99,7 @@ $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[dev]'
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 $(AUDIT)/.installed: requirements/audit.txt
 	$(PYTHON) -m venv $(AUDIT)

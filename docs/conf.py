@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "mathml",
     "generated_pages",
+    "outside_links",
 ]
 exclude_patterns = ["_build", "reference/generated/*"]
 # A reference to a class that is not documented on the site is plain text, not a warning.
