@@ -10,6 +10,7 @@ compared. Prints how long each step took.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,8 @@ def main() -> None:
         for page in TUTORIALS:
             folder = Path(temporary) / page.stem
             folder.mkdir()
+            for download in page.parent.glob("*.csv.gz"):  # linked from the page
+                shutil.copy(download, folder)
             _play(clone / page.relative_to(ROOT), folder, str(clone / ".venv/bin"))
     used = os.times()
     seconds = used.children_user + used.children_system - cpu.children_user - cpu.children_system
