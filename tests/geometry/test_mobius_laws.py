@@ -84,6 +84,43 @@ def test_scaling_a_matrix_changes_no_map(one, two, factor):
     assert float(distance(one_again, m)) < 1e-9
 
 
+@pytest.mark.parametrize("factor", [1e-150, 1e150, 1e150j])
+@given(entries=maps)
+def test_the_scale_of_a_matrix_neither_overflows_nor_underflows(entries, factor):
+    m = map_of(entries, 1e-2)
+    assert float(distance(m, factor * m)) < 1e-9
+    assert float(distance(mobius.normalize(factor * m), m)) < 1e-6
+    sigma = complex(invariant(m))
+    assume(abs(sigma - 4) > 1e-3 and abs(sigma.imag) > 1e-3)
+    assert complex(multiplier(factor * m)) == pytest.approx(complex(multiplier(m)), rel=1e-6)
+    for z, w in zip(fixed_points(factor * m), fixed_points(m), strict=True):
+        near(z, w, 1e-6)
+    form, by = canonical_form(factor * m)
+    assert float(distance(compose(by, compose(form, inverse(by))), m)) < 1e-6
+
+
+def test_the_largest_distance():
+    swap = torch.tensor([[0, 1], [1, 0]], dtype=WIDE)
+    for phase in (1, 1j, -3):
+        found = distance(phase * mobius.identity_like(swap), swap)
+        assert float(found) == pytest.approx(math.sqrt(2))
+
+
+def test_points_without_a_quotient_are_infinity():
+    zero, nan = tensor(0), tensor(complex("nan"))
+    assert complex(mobius.from_homogeneous(zero, zero)) == INFINITY
+    assert complex(mobius.from_homogeneous(tensor(2j), zero)) == INFINITY
+    assert complex(mobius.from_homogeneous(zero, tensor(1))) == 0
+    assert mobius.from_homogeneous(nan, tensor(1)).isnan()
+
+
+@given(numbers, numbers)
+def test_elementary_maps(z, b):
+    near(apply(mobius.translation(tensor(b)), tensor(z)), z + b)
+    near(apply(mobius.scaling(tensor(b)), tensor(z)), b * z)
+    near(apply(mobius.inversion(tensor(z)), tensor(z)), 1 / z if z else INFINITY)
+
+
 @given(maps, maps)
 def test_conjugation_changes_no_invariant(one, two):
     m, by = map_of(one, 1e-2), map_of(two, 1e-2)

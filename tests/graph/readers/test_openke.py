@@ -59,11 +59,38 @@ def test_plain_files_win_unless_openke_is_requested(folder):
         ({"entity2id": "2\na\t0\nb\t2\n"}, "the numbers do not run from 0 to 1"),
         ({"entity2id": "1\nname\n"}, "should be a name and its number"),
         ({"relation2id": ""}, "is empty"),
+        ({"relation2id": "\n \n"}, r"relation2id\.txt: is empty"),
+        ({"entity2id": "2\na\t0\n\nb c\n"}, "entity2id.txt, line 4: should be a name and its"),
+        ({"entity2id": "1\n\t0\n"}, "line 2: should be a name and its number"),
+        ({"entity2id": "2\na\t0\nb\t1234567890123456\n"}, "line 3: should be a name and its"),
+        ({"train2id": "1\nx 0 0\n"}, "line 2: has a head that is not a number"),
+        ({"train2id": "1\n3 0 0\n"}, "has the head 3, but entity2id.txt has 3 names"),
+        ({"train2id": "2\n1 0 0\n\n1 0 0 0\n"}, "line 4: has 4 fields where 3 are expected"),
+        ({"train2id": "0\n1 0 0\n"}, "line 1: announces 0 facts, but there are 1; is the file"),
+        ({"train2id": "1\n\0\0\0\n"}, "is not UTF-8 text"),
     ],
 )
 def test_inconsistent_files_are_refused(folder, changes, message):
     with pytest.raises(BadSource, match=message):
         read_graph(folder(**changes))
+
+
+def test_blank_lines_are_counted_and_names_may_hold_spaces(folder):
+    path = folder(
+        train2id="\n2\n1 0 0\n  \n2 1 1\n",
+        entity2id="\n3\n New  York\tCity \t1\n\nUSA 0\n/m/02\t2\n",
+    )
+    graph = read_graph(path)
+    assert sorted(graph.entities) == ["/m/02", "New  York\tCity", "USA"]
+    report = graph.report.splits["train"]
+    assert (report.lines, report.headers, report.blanks, report.triples) == (5, 1, 2, 2)
+
+
+def test_names_that_are_not_utf8(folder):
+    path = folder()
+    (path / "entity2id.txt").write_bytes(b"1\n\xff\t0\n")
+    with pytest.raises(BadSource, match=r"entity2id\.txt, line 2: is not UTF-8"):
+        read_graph(path)
 
 
 def test_bad_lines_are_skipped_on_request(folder):
