@@ -76,6 +76,7 @@ def test_against_sorting(which, reciprocals, seed, top):
         ids = found.ids[row][found.ids[row] >= 0].tolist()
         np.testing.assert_allclose(scores[ids], scores[wanted], rtol=1e-5, atol=1e-5)
         assert len(ids) == len(wanted)
+        assert set(found.ids[row][len(ids) :].tolist()) <= {-1}
         assert [e in held for e in ids] == found.known[row][: len(ids)].tolist()
         shares = torch.log_softmax(torch.as_tensor(scores), 0).numpy()[ids]
         np.testing.assert_allclose(found.log_probs[row][: len(ids)], shares, atol=1e-5)

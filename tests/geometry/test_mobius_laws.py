@@ -358,6 +358,20 @@ def test_the_generator_is_the_derivative_of_the_flow(entries, z):
     assert complex((there - back) / (2 * step)) == pytest.approx(speed, rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.parametrize("theta", [1e-9, 8e-5, 8e-5j, 2e-4, 0.3 + 0.2j])
+@pytest.mark.parametrize("s", [-1.0, 0.5, 3.0])
+def test_flows_near_parabolic_maps_against_50_digits(theta, s):
+    """[[cosh θ, 1], [sinh² θ, cosh θ]] has the eigenvalues e^±θ."""
+    with mpmath.workdps(50):
+        x = mpmath.mpmathify(theta)
+        entries = [[mpmath.cosh(x), 1], [mpmath.sinh(x) ** 2, mpmath.cosh(x)]]
+        m = torch.tensor([[complex(entry) for entry in row] for row in entries], dtype=WIDE)
+        weight = complex(mpmath.sinh(s * x) / mpmath.sinh(x))
+        slope = complex(x / mpmath.sinh(x))
+    assert complex(power(m, s)[0, 1]) == pytest.approx(weight, rel=1e-11)
+    assert complex(generator(m)[0, 1]) == pytest.approx(slope, rel=1e-11)
+
+
 @pytest.mark.parametrize("mobius_class", EXAMPLE_MULTIPLIERS)
 def test_example_maps_are_of_their_class(mobius_class):
     m = example_map(mobius_class)

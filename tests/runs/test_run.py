@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 
+import pytest
 import torch
+from safetensors.torch import load_file
 from tests.graphs import people_graph
 
-from fivestar.runs.run import Run, build_model, load_run
+from fivestar.runs.run import Run, build_model, load_run, write_tensors
 from fivestar.runs.settings import make_settings
 
 
@@ -26,3 +29,40 @@ def test_each_file_is_hashed_once_on_load(tmp_path, monkeypatch):
     load_run(tmp_path / "run")
     assert str(tmp_path / "run" / "graph" / "train.parquet") in map(str, hashed)
     assert set(hashed.values()) == {1}
+
+
+@pytest.mark.parametrize("reciprocals", [True, False])
+def test_a_model_has_a_row_per_entity_and_relation(reciprocals):
+    graph = people_graph()
+    settings = make_settings({"model": {"dim": 3}, "training": {"reciprocals": reciprocals}})
+    model = build_model(graph, settings)
+    assert len(model.entities) == len(graph.entities)
+    assert len(model.relations) == (4 if reciprocals else 2)
+    assert not model.training
+
+
+def test_tensors_are_read_back_and_aligned(tmp_path):
+    tensors = {
+        "single": torch.randn(3),
+        "count": torch.tensor(7),
+        "double": torch.randn(2, 3, dtype=torch.float64),
+        "transposed": torch.arange(6.0).view(2, 3).T,
+    }
+    path = tmp_path / "tensors.safetensors"
+    write_tensors(path, tensors, {"epoch": "3"})
+    found = load_file(path)
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=0)
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    assert size % 8 == 0
+    assert header.pop("__metadata__") == {"epoch": "3"}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        assert begin % tensors[name].element_size() == 0
+        assert end - begin == tensors[name].nbytes
+    write_tensors(path, {"a": torch.ones(1)})
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    assert "__metadata__" not in json.loads(path.read_bytes()[8 : 8 + size])
