@@ -9,7 +9,7 @@ from tests.graphs import people_graph
 from typer.testing import CliRunner
 
 import fivestar
-from fivestar.cli.main import app, main
+from fivestar.cli.main import app
 from fivestar.errors import GraphWarning
 
 
@@ -137,17 +137,6 @@ def test_the_demo_trains_tests_and_answers(tmp_path):
     assert result.exit_code == 0, result.output
     for text in ("both sides", "Lyon  in_country  _", "_  neighbour_of  Germany", "fivestar ask"):
         assert text in result.stdout
-
-
-def test_an_interrupted_command_says_so(monkeypatch, capsys):
-    def interrupt():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("fivestar.cli.main.app", interrupt)
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 130
-    assert "interrupted" in capsys.readouterr().err
 
 
 def test_evaluate_ranks_another_graph_by_name(trained, tmp_path):

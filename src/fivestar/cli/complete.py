@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 import fivestar
-from fivestar.cli.terminal import counting_progress, warn
+from fivestar.cli.terminal import counting_progress, resumable, warn
 from fivestar.cli.terminal import out as screen
 
 EXAMPLE = "Example: fivestar complete my_run --top 1000 --out new.tsv"
@@ -49,7 +49,8 @@ def complete(
     Goal(threshold, top, slots)  # refuse bad arguments before anything is loaded
     check_file(out)
     model = fivestar.load(run)
-    with counting_progress("scoring") as progress:
+    again = "run the same command again to resume"
+    with resumable(again), counting_progress("scoring") as progress:
         found = model.complete(
             top=top,
             threshold=threshold,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ from rich.text import Text
 import fivestar
 from fivestar.cli.ask import ask
 from fivestar.cli.evaluate import evaluate
-from fivestar.cli.terminal import out
+from fivestar.cli.terminal import out, resumable_run
 
 if TYPE_CHECKING:
     from fivestar.prediction.trained_model import TrainedModel
@@ -43,7 +44,8 @@ def demo(
     with TemporaryDirectory() as folder:
         run = keep or Path(folder) / "run"
         given: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
-        model = fivestar.train(out=run, **given)
+        with resumable_run(run) if keep else nullcontext():
+            model = fivestar.train(out=run, **given)
         out.print("\nTest metrics (filtered ranks among all entities):")
         evaluate(run)
         _show_held_out(model)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
+import rich.console
 import typer
+from typer.core import TyperGroup
 
 import fivestar
 from fivestar.cli import (
@@ -42,8 +47,43 @@ from fivestar.cli.model_options import ModelOptionsCommand
 from fivestar.cli.terminal import print_error, warn
 from fivestar.errors import FivestarError
 
+
+def _leave_quietly(*_: object) -> None:
+    """Exit with 0: the reader of the output (head, less) has closed the pipe."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    raise SystemExit(0)
+
+
+@contextmanager
+def _ends_well() -> Iterator[None]:
+    """Handle Ctrl-C and a closed pipe, which typer would end without a word and with 1."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_quietly()
+    except KeyboardInterrupt as stopped:
+        print_error("; ".join(["interrupted", *map(str, stopped.args)]))
+        raise SystemExit(130) from None
+
+
+class _Root(TyperGroup):
+    def make_context(self, *arguments: Any, **named: Any) -> Any:
+        with _ends_well():
+            return super().make_context(*arguments, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _ends_well():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="fivestar",
+    cls=_Root,
     help="Find the missing links of a knowledge graph with 5★E and 13 other embedding models.",
     epilog="Example: fivestar graph info",
     no_args_is_help=True,
@@ -130,19 +170,14 @@ def main() -> None:
     """Run the command line; a FivestarError prints one message and exits with code 1."""
     # Print one line per warning, without our source location.
     warnings.showwarning = lambda message, *_: warn(str(message))
+    # Consoles, also those of typer's help, exit with 1 by default.
+    setattr(rich.console.Console, "on_broken_pipe", _leave_quietly)  # noqa: B010  (a method)
     count_from(CALLED_AT)
     try:
         app()
     except FivestarError as error:
         print_error(str(error))
         sys.exit(1)
-    except KeyboardInterrupt:
-        print_error("interrupted")
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output (head, less) has closed the pipe.
-        sys.stderr.close()
-        sys.exit(0)
     except (OSError, MemoryError, RuntimeError) as error:
         # What the operating system refuses is not an error of the program.
         message = _refused(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +14,7 @@ from rich.table import Column, Table
 
 from fivestar.cli import reproduce_tables as tables
 from fivestar.cli.reproduce_figures import FIGURES, add_figure
-from fivestar.cli.terminal import counting_progress, warn
+from fivestar.cli.terminal import counting_progress, resumable, warn
 from fivestar.cli.terminal import out as screen
 
 if TYPE_CHECKING:
@@ -218,7 +219,10 @@ def path_beside_loop(  # noqa: PLR0913
     }
     training = experiment.Training(regularizer, reg_weight, dim, epochs, seeds)
     outcomes = []
-    with counting_progress("training") as progress:
+    again: AbstractContextManager[None] = nullcontext()
+    if record is not None:
+        again = resumable(f"run the same command again to resume: what is done is in {record}")
+    with again, counting_progress("training") as progress:
         done = 0
 
         def count(trained: int) -> None:

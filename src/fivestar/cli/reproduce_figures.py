@@ -9,6 +9,7 @@ import typer
 
 from fivestar.cli import reproduce_tables as tables
 from fivestar.cli.terminal import out as screen
+from fivestar.cli.terminal import resumable
 
 # As in experiments/figures.py, which is slow to import; a test holds them together.
 FIGURES = {
@@ -51,7 +52,8 @@ def add_figure(app: typer.Typer, name: str, explained: str) -> None:
         figure = figures.FIGURES[name]
         model = {} if dim is None else {"dim": dim}
         jobs = figure.jobs({"model": model, "training": {"threads": threads}})
-        folders = train_all(jobs, runs, read_graph, WatchedJobs(), minutes)
+        with resumable(f"run the same command again to resume: its runs are in {runs}"):
+            folders = train_all(jobs, runs, read_graph, WatchedJobs(), minutes)
         if folders is None:
             say("time is up; run the same command again to continue")
             return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fivestar.cli.terminal import out as screen
-from fivestar.cli.terminal import warn
+from fivestar.cli.terminal import resumable, warn
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -150,9 +150,10 @@ def run_table(wanted: Wanted) -> None:
     jobs = make_jobs(
         graphs, models, dims, range(wanted.seeds), training, files, seconds, wanted.search_on
     )
-    outcome = reproduce(
-        jobs, place, wanted.runs, table.name, read_graph, WatchedJobs(), wanted.minutes
-    )
+    with resumable(f"run the same command again to resume: finished runs are in {place}"):
+        outcome = reproduce(
+            jobs, place, wanted.runs, table.name, read_graph, WatchedJobs(), wanted.minutes
+        )
     if outcome.remaining:
         say(f"{len(outcome.remaining)} of {len(jobs)} runs left; run the same command again")
     if outcome.failed:

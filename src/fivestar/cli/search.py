@@ -13,7 +13,7 @@ from rich.table import Table
 
 import fivestar
 from fivestar.cli.terminal import out as screen
-from fivestar.cli.terminal import warn
+from fivestar.cli.terminal import resumable, warn
 
 if TYPE_CHECKING:
     from fivestar.prediction.train import SearchResult
@@ -103,19 +103,21 @@ def search(  # noqa: PLR0913
     read = read_graph(graph)
     base = _base(read.name, settings_file, {"name": model, "dim": dim}, training)
     searched = read_space(space, read.name)
-    result = fivestar.search(
-        read,
-        base,
-        space=searched if dim is None else searched.without("model.dim"),
-        trials=trials,
-        minutes=minutes,
-        trial_minutes=trial_minutes,
-        sampler=sampler,
-        pruner=pruner,
-        storage=storage or Path("searches") / f"{read.name}-{base.model.name}.journal",
-        out=out,
-        watcher=WatchedTrials(),
-    )
+    storage = storage or Path("searches") / f"{read.name}-{base.model.name}.journal"
+    with resumable(f"run the same command again to resume: the trials so far are in {storage}"):
+        result = fivestar.search(
+            read,
+            base,
+            space=searched if dim is None else searched.without("model.dim"),
+            trials=trials,
+            minutes=minutes,
+            trial_minutes=trial_minutes,
+            sampler=sampler,
+            pruner=pruner,
+            storage=storage,
+            out=out,
+            watcher=WatchedTrials(),
+        )
     if plots is not None:
         _draw(result, plots)
     if as_json:

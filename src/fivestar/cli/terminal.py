@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -39,6 +41,7 @@ _ARGUMENTS = (
     *("on_bad_line", "pairs", "quote", "sampler", "to", "types"),
 )
 _RESUME = re.compile(r"fivestar\.resume\('([^']*)'\)")
+_TRAIN = re.compile(r"fivestar\.train\('([^']*)'\)")
 _ARGUMENT = re.compile(rf"\b({'|'.join(_ARGUMENTS)})=(\([^()]*\)|\['[^']*'\]|'[^']*')")
 
 
@@ -60,7 +63,8 @@ def with_flags(message: str) -> str:
 def _with_flags(line: str) -> str:
     for argument, flag in _OTHER_FLAGS.items():
         line = line.replace(argument, flag)
-    return _ARGUMENT.sub(_flag, _RESUME.sub(r"fivestar train --resume \1", line))
+    line = _TRAIN.sub(r"fivestar train \1", _RESUME.sub(r"fivestar train --resume \1", line))
+    return _ARGUMENT.sub(_flag, line)
 
 
 def _flag(match: re.Match[str]) -> str:
@@ -78,6 +82,28 @@ def warn(message: str, console: Console = err) -> None:
     """Print a warning, never as markup."""
     text = Text("warning: ", style="bold yellow") + Text(with_flags(message))
     console.print(text, soft_wrap=True)
+
+
+@contextmanager
+def resumable(advice: str) -> Iterator[None]:
+    """Say how to resume when the command is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(advice) from None
+
+
+@contextmanager
+def resumable_run(folder: Path) -> Iterator[None]:
+    """Say how to resume a training when it is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        # The settings are written before the first epoch.
+        if not (folder / "settings.toml").is_file():
+            raise
+        command = f"fivestar train --resume {shlex.quote(str(folder))}"
+        raise KeyboardInterrupt(f"resume with: {command}") from None
 
 
 def reading_progress() -> AbstractContextManager[ProgressCallback]:

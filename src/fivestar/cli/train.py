@@ -24,7 +24,7 @@ from fivestar.cli.budget import (
 from fivestar.cli.model_options import given_model_options
 from fivestar.cli.run_folder import new_run_folder
 from fivestar.cli.source import Reading, Source, read_source, reads_a_source
-from fivestar.cli.terminal import err, out, warn
+from fivestar.cli.terminal import err, out, resumable_run, warn
 from fivestar.cli.training_display import training_display
 from fivestar.errors import SettingsError
 from fivestar.runs.defaults import GRAPH_DEFAULTS, default_training
@@ -143,11 +143,11 @@ def _train(  # noqa: PLR0913
             err.print(text, markup=False, soft_wrap=True)
             _report(fivestar.resume(resume_from).metrics, resume_from)
             return
-        metrics = resume_budget(resume_from, began, tensorboard=tensorboard)
-        if metrics is None:
-            _resume(resume_from, tensorboard=tensorboard)
-        else:
-            _report(metrics, resume_from)
+        with resumable_run(resume_from):
+            metrics = resume_budget(resume_from, began, tensorboard=tensorboard)
+            if metrics is None:
+                metrics = _resume(resume_from, tensorboard=tensorboard)
+        _report(metrics, resume_from)
         return
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
     file = settings_file or _settings_of(begin_from)
@@ -160,12 +160,14 @@ def _train(  # noqa: PLR0913
         to = new_run_folder(graph.name, settings.model.name, date.today())  # noqa: DTZ011
         err.print(f"Writing the run to {to}", markup=False, soft_wrap=True)
     if limit is not None:
-        metrics = train_in_budget(graph, values, to, limit, began, tensorboard=tensorboard)
+        with resumable_run(to):
+            metrics = train_in_budget(graph, values, to, limit, began, tensorboard=tensorboard)
         _report(metrics, to)
         return
     from fivestar.training import train as training  # noqa: PLC0415  (slow to import)
 
-    with training_display(settings.training.epochs, to if tensorboard else None) as shown:
+    display = training_display(settings.training.epochs, to if tensorboard else None)
+    with resumable_run(to), display as shown:
         on_epoch, on_step, on_stage = shown.on_epoch, shown.on_step, shown.on_stage
         run = training.train(graph, settings, to, on_epoch, on_step, begin_from, on_stage)
     _report(run.metrics, to)
@@ -205,14 +207,13 @@ def _with_validation(
     return validated.graph
 
 
-def _resume(folder: Path, *, tensorboard: bool) -> None:
+def _resume(folder: Path, *, tensorboard: bool) -> dict[str, Any]:
     from fivestar.runs.run import read_begun_run  # noqa: PLC0415
 
     _, settings = read_begun_run(folder)
     with training_display(settings.training.epochs, folder if tensorboard else None) as shown:
         callbacks = {name: getattr(shown, name) for name in ("on_epoch", "on_step", "on_stage")}
-        model = fivestar.resume(folder, progress=False, **callbacks)
-    _report(model.metrics, folder)
+        return fivestar.resume(folder, progress=False, **callbacks).metrics
 
 
 def _values(

@@ -40,19 +40,20 @@ class TrainingDisplay:
         self._mrr = self._phase = ""
 
     def on_epoch(self, line: dict[str, Any]) -> None:
-        """Show a line of history; an MRR says in which epoch it was measured."""
+        """Show a line of history; the bar says in which epoch its MRR was measured."""
         if self._write is not None:
             self._write(line)
-        if "valid_mrr" in line:
-            self._mrr = f"  valid MRR {line['valid_mrr']:.3f} (epoch {line['epoch']})"
-        mrr = "" if self._phase else self._mrr
-        text = f"loss {line['loss']:.3f}{mrr}  {line['triples_per_second']:,.0f} triples/s"
-        if err.is_terminal:
-            self._bar.update(
-                self._training, completed=line["epoch"], description=f"{self._phase}{text}"
+        loss, speed = f"loss {line['loss']:.3f}", f"{line['triples_per_second']:,.0f} triples/s"
+        measured = f"  valid MRR {line['valid_mrr']:.3f}" if "valid_mrr" in line else ""
+        if not err.is_terminal:
+            self._say(
+                f"{self._phase}epoch {line['epoch']}/{self._epochs}  {loss}{measured}  {speed}"
             )
-        else:
-            self._say(f"{self._phase}epoch {line['epoch']}/{self._epochs}  {text}")
+            return
+        if measured:
+            self._mrr = f"{measured} (epoch {line['epoch']})"
+        text = f"{self._phase}{loss}{'' if self._phase else self._mrr}  {speed}"
+        self._bar.update(self._training, completed=line["epoch"], description=text)
 
     def on_step(self, epochs_done: float) -> None:
         """Move the bar."""

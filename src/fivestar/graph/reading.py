@@ -123,6 +123,11 @@ def read_with(
         path = DEMO_FOLDER if source is None else locate(source, options.progress)
         name = name or (DEMO_NAME if path == DEMO_FOLDER else _stem(path))
         folder = path if path.is_dir() else None
+        if folder is not None and (folder / "settings.toml").is_file():
+            raise BadSource(
+                f"{folder} is the folder of a trained model, not a graph; its graph is "
+                f"{folder / 'graph'}"
+            )
         if folder is not None and is_saved_graph(folder):
             return replace(load_graph(folder), name=name)
         sources = {"train": path} if folder is None else split_files(folder, options.format)
@@ -137,6 +142,14 @@ def read_with(
     for message in findings:
         warnings.warn(message, GraphWarning, stacklevel=3)
     return replace(graph, report=replace(graph.report, warnings=findings))
+
+
+def is_graph_folder(folder: Path) -> bool:
+    """Return whether a folder looks like a graph: saved, or with files of splits."""
+    try:
+        return (folder / "entities.parquet").is_file() or bool(split_files(folder))
+    except BadSource:
+        return False
 
 
 def _stem(path: Path) -> str:

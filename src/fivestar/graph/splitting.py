@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fivestar.errors import SettingsError, SplitImpossible
+from fivestar.errors import GraphWarning, SettingsError, SplitImpossible
 from fivestar.graph.knowledge_graph import SPLITS, KnowledgeGraph
 from fivestar.graph.report import ReadReport, SplitReport
 from fivestar.graph.triples import Triples
@@ -73,6 +74,13 @@ def split_graph(
                 f"no fact can leave train for {name}: each is the only one of an entity or a "
                 "relation" + (", or grouped with one; try pairs='free'" * (pairs == "together"))
             )
+    if valid and not sizes["valid"]:
+        warnings.warn(
+            f"the split has no validation triples: {valid:g} of {len(facts):,} is less than one; "
+            "choose a larger share for valid",
+            GraphWarning,
+            stacklevel=2,
+        )
     reports = {
         name: SplitReport(source=graph.name, lines=len(part), triples=len(part))
         for name, part in parts.items()

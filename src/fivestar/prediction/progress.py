@@ -66,7 +66,7 @@ class TrainingProgress:
 
         def epoch(line: dict[str, Any]) -> None:
             if "valid_mrr" in line:
-                self._mrr = f", valid MRR {line['valid_mrr']:.3f}"
+                self._mrr = f", valid MRR {line['valid_mrr']:.3f} (epoch {line['epoch']})"
             text = f"loss {line['loss']:.3f}{self._mrr}"
             self._bar.update(self._task, completed=line["epoch"], description=text)
             if on_epoch is not None:

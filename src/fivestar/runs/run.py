@@ -40,6 +40,7 @@ from fivestar.files import (
     write_atomic,
 )
 from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.reading import is_graph_folder
 from fivestar.graph.storage import load_graph, save_graph
 from fivestar.models import conversion
 from fivestar.models.base import Model
@@ -263,7 +264,10 @@ def verified_files(folder: Path) -> dict[str, str]:
         DamagedRun: A file is missing or has changed, or training has not ended.
     """
     if not folder.is_dir():
-        raise SourceNotFound(f"no folder {folder}; give the folder of a trained model")
+        what = f"{folder} is a file" if folder.exists() else f"no folder {folder}"
+        raise SourceNotFound(f"{what}; give the folder of a trained model")
+    if not (folder / "settings.toml").exists():
+        _refuse_other_folder(folder)
     check_plain_folder(folder)
     path = folder / MANIFEST
     if not path.is_file():
@@ -288,6 +292,22 @@ def verified_files(folder: Path) -> dict[str, str]:
         if _sha256(file) != digest:
             raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
     return files
+
+
+def _refuse_other_folder(folder: Path) -> None:
+    """Say what to do with a graph that is given instead of a run.
+
+    Raises:
+        SourceNotFound: The folder holds a graph, or nothing of a run.
+    """
+    if is_graph_folder(folder):
+        raise SourceNotFound(
+            f"{folder} is a graph, not a trained model: train one with fivestar.train('{folder}')"
+        )
+    if not (folder / MANIFEST).exists():
+        raise SourceNotFound(
+            f"{folder} is not the folder of a trained model: it has no manifest.json"
+        )
 
 
 def convert_to_fivestar(
