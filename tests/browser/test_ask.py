@@ -36,7 +36,8 @@ def test_search_and_ask(visit):
     page.get_by_role("option", name="in_country").click()
     expect(answers(page)).to_have_count(10)
     expect(page.locator("h2.query-title")).to_contain_text("Lyon")
-    expect(answers(page).first.locator(".figure")).to_contain_text("%")
+    expect(answers(page).first.locator(".figure")).to_have_text("in train")
+    expect(answers(page).last.locator(".figure")).to_contain_text("%")
     badges = set(page.locator("#answers .badge").all_text_contents())
     assert "new" in badges
     page.get_by_role("radio", name="known", exact=True).check()

@@ -61,7 +61,8 @@ def test_predictions_are_sorted_by_score(model):
     assert scores[0] == pytest.approx(float(whole.max()))
     assert found[0].id == model.graph.entities.name_of(int(whole.argmax()))
     assert {answer.id for answer in found if answer.split} == {"c3"}
-    likely = [answer.probability for answer in found]
+    assert [answer.id for answer in found if answer.probability is None] == ["c3"]
+    likely = [answer.probability for answer in found if answer.id != "c3"]
     assert all(a >= b for a, b in itertools.pairwise(likely))
 
 
@@ -137,8 +138,46 @@ def test_score_of_one_triple(model):
     assert found.rank == listed.rank
     for answer in model.predict_tails("p7", "knows", top=45):
         assert model.score("p7", "knows", answer.id).rank == answer.rank
-    heads = {a.id: a for a in model.predict_heads("lives_in", "c3", top=45)}["p3"]
-    assert found.probability == pytest.approx((listed.probability + heads.probability) / 2)
+    new = model.score("p3", "knows", "p9")
+    listed = {a.id: a for a in model.predict_tails("p3", "knows", top=45)}["p9"]
+    heads = {a.id: a for a in model.predict_heads("knows", "p9", top=45)}["p3"]
+    assert new.probability == pytest.approx((listed.probability + heads.probability) / 2)
+
+
+def test_a_fact_is_in_train_held_out_or_new(model):
+    graph, entities = model.graph, model.graph.entities
+    seen = set()
+    for split in ("train", "valid", "test"):
+        h, r, t = graph.split(split).array[0].tolist()
+        names = entities.name_of(h), graph.relations.name_of(r), entities.name_of(t)
+        tails = {a.id: a for a in model.predict_tails(*names[:2], top=45)}
+        heads = {a.id: a for a in model.predict_heads(*names[1:], top=45)}
+        relations = {a.id: a for a in model.predict_relations(names[0], names[2])}
+        found = [model.score(*names), tails[names[2]], heads[names[0]], relations[names[1]]]
+        seen.add(model.explain(*names).state_text)
+        for each in found:
+            assert each.split == split
+            assert each.state == ("in train" if split == "train" else "held out")
+            # A probability of what the model was trained on would say nothing.
+            assert (each.probability is None) == (split == "train")
+        others = [a for a in tails.values() if a.split is None]
+        assert {a.state for a in others} == {"new"}
+        assert None not in {a.probability for a in others}
+        assert (
+            "in train" in repr(model.predict_tails(*names[:2], which="known")) or split != "train"
+        )
+    assert seen == {"in train", "held out (valid)", "held out (test)"}
+    assert model.explain("p3", "knows", "p9").state == "new"
+
+
+def test_a_refit_has_seen_the_validation_facts():
+    graph = fivestar.split_graph(fivestar.read_graph(PEOPLE + KNOWS), valid=0.1, test=0.1)
+    refit = fivestar.train(graph, dim=4, epochs=2, refit=True)
+    for split, state in (("valid", "in train"), ("test", "held out")):
+        h, r, t = graph.split(split).array[0].tolist()
+        names = graph.entities.name_of(h), graph.relations.name_of(r), graph.entities.name_of(t)
+        assert (refit.score(*names).split, refit.score(*names).state) == (split, state)
+        assert refit.explain(*names).state == state
 
 
 def test_names(model):
@@ -178,7 +217,8 @@ def test_names_without_training_triples_warn(tmp_path):
 def test_tables(model):
     found = model.predict_tails("p3", "lives_in", top=4)
     frame = found.to_pandas()
-    assert list(frame.columns) == ["rank", "id", "label", "score", "probability", "split"]
+    columns = ["rank", "id", "label", "score", "probability", "split", "state"]
+    assert list(frame.columns) == columns
     assert frame["rank"].tolist() == [1, 2, 3, 4]
     assert "p3 lives_in _" in repr(found)
     assert found[:2] == [found[0], found[1]]
@@ -214,7 +254,8 @@ def test_ask_command(folder):
     assert shown.exit_code == 0, shown.output
     assert "probability" in shown.output
     answers = json.loads(invoke(folder, "_", "lives_in", "c1", "--only-known", "--json").output)
-    assert set(answers[0]) == {"rank", "id", "label", "score", "probability", "split"}
+    columns = {"rank", "id", "label", "score", "probability", "split", "state"}
+    assert set(answers[0]) == columns
     assert all(answer["split"] for answer in answers)
     new = json.loads(invoke(folder, "?", "lives_in", "c1", "--exclude-known", "--json").output)
     assert not any(answer["split"] for answer in new)

@@ -42,8 +42,9 @@ export function givenEntity({ query }: Prediction, side: Side): Named | null {
 
 const opposite = (side: Side): Side => (side === "tails" ? "heads" : "tails");
 
-/** The length of a bar: the probability, or the score relative to the listed ones. */
+/** The length of a bar: the probability, or the score relative to the listed ones; none for a fact in train. */
 function barLength(answer: Answer, answers: readonly Answer[]): number {
+  if (answer.state === "in train") return 0;
   if (answer.probability !== null) return answer.probability;
   const scores = answers.map(({ score }) => score);
   const [low, high] = [Math.min(...scores), Math.max(...scores)];
@@ -51,6 +52,8 @@ function barLength(answer: Answer, answers: readonly Answer[]): number {
 }
 
 export function probabilityText(answer: Answer): HTMLElement {
+  if (answer.state === "in train")
+    return h("span", { class: "figure", title: `Score ${decimal(answer.score)}` }, "in train");
   return answer.probability === null
     ? h("span", { class: "figure", title: "Score (this model is not calibrated)" }, decimal(answer.score))
     : h("span", { class: "figure", title: `Score ${decimal(answer.score)}` }, percent(answer.probability));

@@ -26,6 +26,8 @@ export interface Answer extends Named {
   probability: number | null;
   /** The first split that holds the triple; null if it is new. */
   split: Split | null;
+  /** What the model knows of the triple. */
+  state: "in train" | "held out" | "new";
 }
 
 export interface Prediction {

@@ -69,7 +69,7 @@ def evaluate(
         triples, known = _of_other_graph(run.graph, graph, split)
     if not len(triples):
         raise SettingsError(f"there are no {split} triples to rank; choose another split")
-    if "refit" in run.metrics and (split == "valid" or task == "classification"):
+    if run.is_refit and (split == "valid" or task == "classification"):
         warnings.warn(_REFIT, GraphWarning, stacklevel=3)
     if task == "links":
         ranked = report.evaluate(run.model, run.graph, triples, known, score_bytes, progress)

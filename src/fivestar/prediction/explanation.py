@@ -27,7 +27,7 @@ from fivestar.models.similarity import Biased, Similarity
 from fivestar.prediction.neighbors import Analogy, analogous_facts
 from fivestar.prediction.path_patterns import SupportingPaths, supporting_paths
 from fivestar.prediction.paths import TripleIds
-from fivestar.prediction.predictions import Named, html_table
+from fivestar.prediction.predictions import Named, State, describe_state, html_table, state_of
 from fivestar.runs.run import Run
 
 # Tolerance when classifying a map, as in `fivestar geometry`.
@@ -97,6 +97,7 @@ class Explanation:
         tail_rank: rank of the tail among all tails.
         head_rank: rank of the head among all heads.
         splits: splits that hold the triple; empty if it is new.
+        state: "in train", "held out" or "new", as for `Prediction`.
         relation_triples: number of training triples of the relation.
         analogies: most similar training triples of the relation.
         paths: most reliable paths between head and tail in train.
@@ -110,14 +111,28 @@ class Explanation:
     tail_rank: FilteredRank
     head_rank: FilteredRank
     splits: tuple[str, ...]
+    state: State
     relation_triples: int
     analogies: tuple[Analogy, ...]
     paths: SupportingPaths
     dimensions: Contributions | None
 
+    @property
+    def state_text(self) -> str:
+        """Return the state with the split that holds the triple out."""
+        return describe_state(self.state, self.splits[0] if self.splits else None)
+
     def as_json(self) -> dict[str, Any]:
         """Return everything, for JSON."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Explanation({self.head} {self.relation} {self.tail}: {self.state_text}, "
+            f"score {self.score:.3f}, rank {self.tail_rank.rank:,g} of "
+            f"{self.tail_rank.candidates:,} tails, {len(self.analogies)} analogous facts, "
+            f"{len(self.paths.patterns)} path patterns)"
+        )
 
     def _repr_html_(self) -> str:
         rows = [
@@ -142,8 +157,9 @@ class Explanation:
                 for d in self.dimensions.largest
             ]
         title = (
-            f"{self.head} {self.relation} {self.tail}: score {self.score:.3f}, "
-            f"rank {self.tail_rank.rank:,g} of {self.tail_rank.candidates:,} tails"
+            f"{self.head} {self.relation} {self.tail} ({self.state_text}): "
+            f"score {self.score:.3f}, rank {self.tail_rank.rank:,g} of "
+            f"{self.tail_rank.candidates:,} tails"
         )
         return html_table(("evidence", "what", "value"), rows, title)
 
@@ -169,6 +185,7 @@ class Explainer:
         r = graph.relations.find(relation)
         triple = TripleIds(h, r, t)
         tail_rank, head_rank = _ranks(self.run, triple)
+        splits = tuple(name for name, facts in graph.splits.items() if _contains(facts, triple))
         return Explanation(
             Named.of(graph.entities, h),
             Named.of(graph.relations, r),
@@ -176,7 +193,8 @@ class Explainer:
             _score(self.run, triple),
             tail_rank,
             head_rank,
-            tuple(name for name, triples in graph.splits.items() if _contains(triples, triple)),
+            splits,
+            state_of(splits[0] if splits else None, refit=self.run.is_refit),
             int((graph.train.relations == r).sum()),
             analogous_facts(self.run, triple, top),
             supporting_paths(graph, self.steps, triple, top),

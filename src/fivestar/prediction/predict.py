@@ -56,7 +56,7 @@ def predict_ids(
 
 
 def score_triple(trained: TrainedModel, head: int, relation: int, tail: int) -> Prediction:
-    """Return score, probability and split of one triple, and the rank of its tail."""
+    """Return score, probability and state of one triple, and the rank of its tail."""
     graph = trained.graph
     with torch.no_grad():
         scores = trained.model.score_tails(torch.tensor([head]), torch.tensor([relation]))[0]
@@ -64,14 +64,16 @@ def score_triple(trained: TrainedModel, head: int, relation: int, tail: int) -> 
     better = scores > scores[tail]
     if not graph.allows_self_answers[relation] and not loop.are_in(graph.facts)[0]:
         better[head] = False
-    return Prediction(
-        int(better.sum()) + 1,
-        graph.entities.name_of(tail),
-        graph.entities.label_of(tail),
-        float(scores[tail]),
-        triple_probabilities(trained, triple)[0],
-        _splits(trained, triple, triple.are_in(graph.facts))[0],
+    (found,) = predictions_of(
+        graph.entities,
+        np.array([tail]),
+        np.array([int(better.sum()) + 1]),
+        scores[[tail]].numpy(),
+        triple_probabilities(trained, triple),
+        _splits(trained, triple, triple.are_in(graph.facts)),
+        refit=trained.is_refit,
     )
+    return found
 
 
 def triple_probabilities(trained: TrainedModel, triples: Triples) -> list[float | None]:
@@ -169,6 +171,7 @@ def _predict_entities(
         best.scores[valid],
         trained.calibrated(best.log_probs[valid]),
         _splits(trained, triples, known),
+        refit=trained.is_refit,
     )
     for count in valid.sum(axis=1).tolist():
         yield list(islice(answers, count))
@@ -203,6 +206,7 @@ def _predict_relations(
         scores,
         triple_probabilities(trained, triples),
         _splits(trained, triples, known),
+        refit=trained.is_refit,
     )
     for part in parts:
         yield list(islice(answers, len(part[0])))

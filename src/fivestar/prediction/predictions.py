@@ -24,6 +24,8 @@ Query = tuple[str, str, str]
 QueryIds = tuple[int, int, int]
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+# What a model knows of a triple: trained on it; held out (valid, test); not in the graph.
+State = Literal["in train", "held out", "new"]
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,11 @@ class Prediction:
         score: score of the model.
         probability: calibrated probability (see `evaluation.calibration`). For entities it rises
             with the score; for relations and whole triples it is the mean over the tail query and
-            the head query of the triple. None without validation triples.
+            the head query of the triple. None without validation triples, and for triples that the
+            model was trained on: their probabilities would say nothing.
         split: first split that holds the triple (train, valid or test); None if it is new.
+        state: "in train" if the model was trained on the triple, "held out" (valid, test), or
+            "new". After a refit, which trains on valid, its triples are in train, too.
     """
 
     rank: int
@@ -63,6 +68,12 @@ class Prediction:
     score: float
     probability: float | None
     split: Split | None
+    state: State
+
+    @property
+    def state_text(self) -> str:
+        """Return the state with the split that holds the triple out."""
+        return describe_state(self.state, self.split)
 
 
 class Predictions(Sequence[Prediction]):
@@ -86,9 +97,7 @@ class Predictions(Sequence[Prediction]):
         lines = [" ".join(self.query)]
         for a in self:
             probability = "" if a.probability is None else f"{a.probability:.1%}"
-            lines.append(
-                f"{a.rank:4}  {probability:>6}  {a.split or 'new':5}  {Named(a.id, a.label)}"
-            )
+            lines.append(f"{a.rank:4}  {probability:>6}  {a.state_text:16}  {Named(a.id, a.label)}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -98,11 +107,11 @@ class Predictions(Sequence[Prediction]):
                 str(Named(a.id, a.label)),
                 f"{a.score:.3f}",
                 "–" if a.probability is None else f"{a.probability:.1%}",
-                a.split or "new",
+                a.state_text,
             )
             for a in self
         ]
-        columns = ("rank", "answer", "score", "probability", "split")
+        columns = ("rank", "answer", "score", "probability", "fact")
         return html_table(columns, rows, " ".join(self.query))
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -136,10 +145,41 @@ def predictions_of(
     scores: npt.NDArray[np.float32],
     probabilities: list[float | None],
     splits: list[Split | None],
+    *,
+    refit: bool,
 ) -> Iterator[Prediction]:
     """Name all answers at once: looking names up query by query takes longer than scoring."""
     texts = names.names_of(ids), names.labels_of(ids)
-    return map(Prediction, ranks.tolist(), *texts, scores.tolist(), probabilities, splits)
+    states = [state_of(split, refit=refit) for split in splits]
+    meant = [
+        None if state == "in train" else probability
+        for state, probability in zip(states, probabilities, strict=True)
+    ]
+    return map(Prediction, ranks.tolist(), *texts, scores.tolist(), meant, splits, states)
+
+
+def state_of(split: str | None, *, refit: bool) -> State:
+    """Return the state of a triple from the first split that holds it.
+
+    Args:
+        split: the split; None if there is none.
+        refit: whether the model was finally trained on train and valid.
+
+    >>> state_of("valid", refit=False), state_of("valid", refit=True), state_of(None, refit=True)
+    ('held out', 'in train', 'new')
+    """
+    if split is None:
+        return "new"
+    return "in train" if split == "train" or (refit and split == "valid") else "held out"
+
+
+def describe_state(state: State, split: str | None) -> str:
+    """Return a state for people, with the split that holds the triple out.
+
+    >>> describe_state("held out", "test"), describe_state("in train", "train")
+    ('held out (test)', 'in train')
+    """
+    return f"{state} ({split})" if state == "held out" else state
 
 
 def query_ids(graph: KnowledgeGraph, query: Query) -> QueryIds:

@@ -119,7 +119,8 @@ class TrainedModel(Run):
             types: if given, only entities that have one of these types.
 
         Returns:
-            The answers with rank, score, calibrated probability and split, best first.
+            The answers with rank, score, calibrated probability and state (in train, held out or
+            new), best first.
 
         Raises:
             UnknownName, AmbiguousName: if a name cannot be resolved.
@@ -214,7 +215,7 @@ class TrainedModel(Run):
         return predict_ids(self, queries, top, which, types)
 
     def score(self, head: str, relation: str, tail: str) -> Prediction:
-        """Return score, probability and split of one triple, and the rank of its tail.
+        """Return score, probability and state of one triple, and the rank of its tail.
 
         Args:
             head: an entity.
@@ -416,7 +417,7 @@ class TrainedModel(Run):
         stored = self.metrics.get("calibration")
         if stored is not None:
             return Calibration.from_json(stored)
-        if "refit" in self.metrics or not len(self.graph.valid):
+        if self.is_refit or not len(self.graph.valid):
             return None  # nothing is held out
         return calibrating.calibrate(self.model, self.graph)
 

@@ -83,6 +83,11 @@ class Run:
     metrics: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def is_refit(self) -> bool:
+        """Return whether the model was finally trained on the validation triples, too."""
+        return "refit" in self.metrics
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save the run in a new folder, for `load` and every command."""
         with atomic_folder(folder) as draft:
@@ -334,7 +339,7 @@ def convert_to_fivestar(
         "score_shift": converted.shift,
     }
     keys = ["epochs", "seconds"]
-    if "refit" in run.metrics:  # it was trained on the validation triples: their metrics remain
+    if run.is_refit:  # it was trained on the validation triples: their metrics remain
         keys += ["best_epoch", "valid", "refit"]
     metrics = {key: run.metrics[key] for key in keys if key in run.metrics}
     return replace(run, settings=settings, model=converted.model, metrics=metrics | origin)

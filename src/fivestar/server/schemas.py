@@ -29,6 +29,7 @@ MapClass = Literal[
     "degenerate", "identity", "parabolic", "circular", "elliptic", "hyperbolic", "loxodromic"
 ]
 SplitName = Literal["train", "valid", "test"]
+State = Literal["in train", "held out", "new"]
 
 RunName = Annotated[Name | None, Field(description="Name of a run; by default the first.")]
 Entity = Annotated[Name, Field(description="Name or label of an entity, ignoring case.")]
@@ -116,8 +117,8 @@ class Named(BaseModel):
 class Answer(BaseModel):
     """One answer.
 
-    `probability` is calibrated, null without validation triples. `split` is the first split that
-    holds the triple, null if it is new.
+    `probability` is calibrated; null for triples in train and without validation triples. `split`
+    is the first split that holds the triple, null if it is new.
     """
 
     rank: int
@@ -126,6 +127,7 @@ class Answer(BaseModel):
     score: float
     probability: float | None
     split: SplitName | None
+    state: State
 
 
 class Query(BaseModel):
@@ -168,6 +170,7 @@ class ScoreResponse(BaseModel):
     probability: float | None
     rank: int
     split: SplitName | None
+    state: State
 
 
 class Neighbor(BaseModel):

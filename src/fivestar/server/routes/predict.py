@@ -68,12 +68,12 @@ async def batch(body: schemas.PredictBatchRequest, service: WithService) -> Resp
 
 @router.post("/score", response_model=schemas.ScoreResponse)
 async def score(body: schemas.ScoreRequest, service: WithService) -> Response:
-    """Return score, probability, rank and split of one triple."""
+    """Return score, probability, rank and state of one triple."""
     served = service.model(body.run)
     triple = served.named_query(await _ids(service, served, (body.head, body.relation, body.tail)))
     names = (triple[slot]["id"] for slot in ("head", "relation", "tail"))
     scored = asdict(await service.scoring.run(served.model.score, *names))
-    fields = {key: scored[key] for key in ("score", "probability", "rank", "split")}
+    fields = {key: scored[key] for key in ("score", "probability", "rank", "split", "state")}
     return JsonResponse(to_json({"run": served.name, **triple, **fields}))
 
 
