@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import fivestar
+from fivestar.cli.tables import name_column, print_table
 from fivestar.cli.terminal import counting_progress, out
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
     from fivestar.evaluation.topk import Which
-    from fivestar.prediction.predictions import Predictions
+    from fivestar.prediction.predictions import Predictions, Query
     from fivestar.prediction.trained_model import TrainedModel
 
 EXAMPLE = "Example: fivestar ask my_run Paris capital_of _"
@@ -52,20 +52,27 @@ def ask(  # noqa: PLR0913
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Predict the missing head, relation or tail of a triple, written as _ (or a quoted ?)."""
+    """Predict the missing head, relation or tail of a triple, written as _ (or a quoted ?).
+
+    Without a triple, a prompt that answers a query per line; also from a pipe.
+    """
     if exclude_known and only_known:
         raise SettingsError(
             "--exclude-known and --only-known exclude each other; pass only one of them"
         )
     which: Which = "new" if exclude_known else "known" if only_known else "all"
     slots = [slot for slot in (head, relation, tail) if slot is not None]
-    if (queries is None) == (not slots) or len(slots) not in (0, 3):
+    if (queries is not None and slots) or len(slots) not in (0, 3):
         raise SettingsError(
-            "pass either HEAD RELATION TAIL with one of them as _, or a file with --queries"
+            "pass either HEAD RELATION TAIL with one of them as _, or a file with --queries, or "
+            "neither for a prompt"
         )
     model = fivestar.load(run)
     if queries is not None:
         _answer_file(model, queries, top, which, types or [], as_json=as_json)
+        return
+    if not slots:
+        _answer_lines(model, top, which, types or [], as_json=as_json)
         return
     query = (slots[0], slots[1], slots[2])
     (found,) = model.predict([query], top, which, types or [])
@@ -75,16 +82,40 @@ def ask(  # noqa: PLR0913
         _show(found)
 
 
+def _answer_lines(
+    model: TrainedModel, top: int, which: Which, types: list[str], *, as_json: bool
+) -> None:
+    """Answer queries from the prompt or a pipe; exit with 1 if one from a pipe failed."""
+    from fivestar.cli.ask_prompt import answer_lines  # noqa: PLC0415  (only for the prompt)
+
+    def answer(query: Query) -> None:
+        (found,) = model.predict([query], top, which, types)
+        if as_json:
+            typer.echo(_as_line(found))
+        else:
+            _show(found)
+
+    # The first query would wait for these.
+    _ = model.known_answers, model.held_out_keys
+    if answer_lines(model.graph, answer) and not sys.stdin.isatty():
+        raise typer.Exit(1)
+
+
 def _show(found: Predictions) -> None:
-    table = Table("", "answer", "score", "probability", "", title=Text("  ".join(found.query)))
-    table.title_justify = "left"
-    for answer in found:
-        shown = answer.id if answer.label == answer.id else f"{answer.label} ({answer.id})"
-        mark = answer.split or "new"
-        likely = "–" if answer.probability is None else f"{answer.probability:.1%}"
-        figures = f"{answer.score:.3f}", likely
-        table.add_row(str(answer.rank), Text(shown), *figures, mark)
-    out.print(table)
+    from fivestar.prediction.predictions import Named  # noqa: PLC0415  (slow to import)
+
+    rows = [
+        (
+            str(answer.rank),
+            Named(answer.id, answer.label),
+            f"{answer.score:.3f}",
+            "" if answer.probability is None else f"{answer.probability:.1%}",
+            answer.state_text,
+        )
+        for answer in found
+    ]
+    columns = ("", name_column("answer"), "score", "probability", "fact")
+    print_table(columns, rows, title="  ".join(found.query))
     if not found:
         out.print("no matching answers")
 
@@ -97,7 +128,7 @@ def _answer_file(
 
     queries = read_queries(path, model.graph)
     if not as_json:
-        typer.echo("head\trelation\ttail\trank\tid\tlabel\tscore\tprobability\tsplit")
+        typer.echo("head\trelation\ttail\trank\tid\tlabel\tscore\tprobability\tsplit\tstate")
     with counting_progress("answering") as progress:
         for start in range(0, len(queries), _AT_ONCE):
             batch = queries[start : start + _AT_ONCE]
@@ -115,6 +146,6 @@ def _as_rows(found: Predictions) -> str:
     lines = []
     for a in found:
         likely = "" if a.probability is None else f"{a.probability:.6g}"
-        answer = (a.rank, a.id, a.label, f"{a.score:.6g}", likely, a.split or "new")
+        answer = (a.rank, a.id, a.label, f"{a.score:.6g}", likely, a.split or "", a.state)
         lines.append("\t".join(map(str, (*found.query, *answer))) + "\n")
     return "".join(lines)

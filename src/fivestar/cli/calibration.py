@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Table
 
 import fivestar
+from fivestar.cli.tables import print_table
 from fivestar.cli.terminal import out as screen
 
 EXAMPLE = "Example: fivestar calibration my_run --out reliability.png"
@@ -45,15 +44,16 @@ def calibration(
         listed = {name: each.as_json() for name, each in found.items()}
         typer.echo(json.dumps({"method": model.calibration.method, **listed}, indent=1))
     else:
-        table = Table("probability", "Brier score", "expected calibration error", box=SIMPLE)
-        for name, each in found.items():
-            table.add_row(name, f"{each.brier:.4f}", f"{each.calibration_error:.4f}")
-        screen.print(table)
+        print_table(
+            ("probability", "Brier score", "expected calibration error"),
+            [
+                (name, f"{each.brier:.4f}", f"{each.calibration_error:.4f}")
+                for name, each in found.items()
+            ],
+        )
         screen.print(f"calibrated: {model.calibration.method}, fitted on validation")
-        table = Table("mean probability", "fraction true", "share of answers", box=SIMPLE)
-        for likely, true, share in found["calibrated"].bins:
-            table.add_row(f"{likely:.1%}", f"{true:.1%}", f"{share:.1%}")
-        screen.print(table)
+        bins = [[f"{value:.1%}" for value in each] for each in found["calibrated"].bins]
+        print_table(("mean probability", "fraction true", "share of answers"), bins)
     if out is not None:
         save_figure(reliability_diagram(found), out)
         screen.print(f"saved {out}", markup=False, soft_wrap=True)

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Table
-from rich.text import Text
 
 import fivestar
+from fivestar.cli.tables import name_column, print_table, short_name
 from fivestar.cli.terminal import counting_progress
 from fivestar.cli.terminal import out as screen
 
@@ -71,16 +69,15 @@ def cluster(
 
 def _show(found: dict[str, ClusteringMetrics]) -> None:
     first = next(iter(found.values()))
-    sizes = ", ".join(f"{name} {count:,}" for name, count in first.types.items())
+    sizes = ", ".join(f"{short_name(name)} {count:,}" for name, count in first.types.items())
     screen.print(f"Entities: {sizes}", markup=False)
     columns = ("within", "between", "silhouette", "purity")
-    table = Table("run", *columns, box=SIMPLE)
+    rows = []
     for name, each in found.items():
-        table.add_row(Text(name), *(f"{getattr(each, key):.3f}" for key in columns))
-        table.add_row(
-            "  permutation baseline", *(f"{each.permutation_baseline[key]:.3f}" for key in columns)
-        )
-    screen.print(table)
+        rows.append((name, *(f"{getattr(each, key):.3f}" for key in columns)))
+        baseline = (f"{each.permutation_baseline[key]:.3f}" for key in columns)
+        rows.append(("  permutation baseline", *baseline))
+    print_table([name_column("run"), *columns], rows)
     screen.print(
         "within: variance within types (total 1); between: mean distance of their centers; "
         f"purity: share of the {first.num_neighbors} nearest of the same type "

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import fivestar
+from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import counting_progress, resumable, warn
 from fivestar.cli.terminal import out as screen
+
+if TYPE_CHECKING:
+    from fivestar.prediction.predictions import Named
 
 EXAMPLE = "Example: fivestar complete my_run --top 1000 --out new.tsv"
 _SHOWN = 5
@@ -59,13 +61,20 @@ def complete(
             out=out,
             progress=progress,
         )
-    table = Table("head", "relation", "tail", "probability")
-    rows = found.table.slice(0, _SHOWN).to_pylist()
-    for row in rows:
-        shown = f"{row['probability']:.1%}" if "probability" in row else "–"
-        table.add_row(*(Text(str(row[key])) for key in ("head", "relation", "tail")), shown)
+    names = {
+        "head": model.graph.entities,
+        "relation": model.graph.relations,
+        "tail": model.graph.entities,
+    }
+    rows: list[tuple[str | Named, ...]] = [
+        (
+            *(named(vocabulary, row[key]) for key, vocabulary in names.items()),
+            f"{row['probability']:.1%}" if "probability" in row else "–",
+        )
+        for row in found.table.slice(0, _SHOWN).to_pylist()
+    ]
     if rows:
-        screen.print(table)
+        print_table([*map(name_column, names), "probability"], rows)
     screen.print(f"{len(found):,} new triples in {out}", markup=False, soft_wrap=True)
     if found.new.floor is not None:
         warn(

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
 import fivestar
+from fivestar.cli.tables import print_table
 from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import ranking_progress
 
@@ -51,10 +51,10 @@ def convert(
 def _show(validation: dict[str, dict[str, Any]], metrics: dict[str, Any], folder: Path) -> None:
     if validation:
         keys = ("mrr", "hits@1", "hits@3", "hits@10")
-        table = Table("validation", *keys)
-        for name, values in validation.items():
-            table.add_row(name, *(f"{values[key]:.4f}" for key in keys))
-        screen.print(table)
+        rows = [
+            (name, *(f"{values[key]:.4f}" for key in keys)) for name, values in validation.items()
+        ]
+        print_table(("validation", *keys), rows)
     scale, shift = metrics["score_scale"], metrics["score_shift"]
     same = "the same scores" if (scale, shift) == (1, 0) else f"scores {scale:g} s + {shift:g}"
     screen.print(f"5★E with {same}; saved {folder}", markup=False, soft_wrap=True)

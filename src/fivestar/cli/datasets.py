@@ -6,9 +6,8 @@ import json
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Column, Table
 
+from fivestar.cli.tables import number_column, print_table, prose_column
 from fivestar.cli.terminal import out, reading_progress
 from fivestar.errors import SourceNotFound
 from fivestar.spelling import closest_names
@@ -38,20 +37,13 @@ def listed(
         found = [entry.as_json() | {"here": here[name]} for name, entry in load_catalog().items()]
         typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
-    table = Table(
-        Column("name", no_wrap=True),
-        "entities",
-        "relations",
-        "train / valid / test",
-        "description",
-        "downloaded",
-        box=SIMPLE,
-    )
+    rows = []
     for name, entry in load_catalog().items():
-        counts = " / ".join(f"{split.lines:,}" for split in entry.splits.values())
-        numbers = f"{entry.entities:,}", f"{entry.relations:,}", counts
-        table.add_row(name, *numbers, entry.title, "yes" if here[name] else "")
-    out.print(table)
+        facts = f"{sum(split.lines for split in entry.splits.values()):,}"
+        numbers = f"{entry.entities:,}", f"{entry.relations:,}", facts
+        rows.append((name, *numbers, "yes" if here[name] else "no", entry.title))
+    counts = map(number_column, ("entities", "relations", "facts"))
+    print_table(("name", *counts, "downloaded", prose_column("description")), rows)
     out.print(
         f"Folder: {folder}. Every command takes a dataset by name and downloads it if necessary.",
         markup=False,

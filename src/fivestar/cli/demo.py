@@ -10,12 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import fivestar
 from fivestar.cli.ask import ask
 from fivestar.cli.evaluate import evaluate
+from fivestar.cli.tables import name_column, print_table
 from fivestar.cli.terminal import out, resumable_run
 
 if TYPE_CHECKING:
@@ -80,22 +79,23 @@ def _show_held_out(model: TrainedModel) -> None:
     share = f"{first.mean():.0%} of the {len(first):,} test facts"
     out.print(f"\nHeld-out facts: the model ranks the tail of {share} first.", soft_wrap=True)
     rank = found.tail_ranks.realistic + found.head_ranks.realistic
-    table = Table("held-out fact", "tail rank", "head rank", "probability")
+    rows = []
     for number in range(len(model.graph.relations)):
-        rows = (model.graph.test.relations == number).nonzero()[0]
-        if len(rows):
-            best = rows[rank[rows].argmin()]
-            _add_fact(table, model, model.graph.test.array[best], found, best)
-    out.print(table)
+        facts = (model.graph.test.relations == number).nonzero()[0]
+        if len(facts):
+            best = facts[rank[facts].argmin()]
+            rows.append(_fact(model, model.graph.test.array[best], found, best))
+    columns = ("tail rank", "head rank", "probability")
+    print_table([name_column("held-out fact"), *columns], rows)
 
 
-def _add_fact(table: Table, model: TrainedModel, fact: Any, found: Any, row: Any) -> None:
+def _fact(model: TrainedModel, fact: Any, found: Any, row: Any) -> tuple[str, ...]:
     entities, relations = model.graph.entities, model.graph.relations
     head, tail = (entities.name_of(int(number)) for number in fact[[0, 2]])
     relation = relations.name_of(int(fact[1]))
     probability = model.score(head, relation, tail).probability
-    table.add_row(
-        Text(f"{head} {relation} {tail}"),
+    return (
+        f"{head} {relation} {tail}",
         f"{found.tail_ranks.realistic[row]:g}",
         f"{found.head_ranks.realistic[row]:g}",
         "" if probability is None else f"{probability:.0%}",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import fivestar
+from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import out, ranking_progress
 from fivestar.errors import SettingsError
+
+if TYPE_CHECKING:
+    from fivestar.graph.vocabulary import Vocabulary
+    from fivestar.prediction.predictions import Named
 
 # Smallest difference in MRR for which the ranking without self-answers is printed as well.
 _NOTABLE = 0.005
@@ -64,11 +67,9 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(metrics, indent=2, ensure_ascii=False))
     elif task == "links":
-        _show(metrics, by, counts)
+        _show(metrics, by, counts, model.graph.relations)
     else:
-        table = Table(*metrics)
-        table.add_row(*(_number(value) for value in metrics.values()))
-        out.print(table)
+        print_table(list(metrics), [[_number(value) for value in metrics.values()]])
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -81,16 +82,23 @@ def _counts(text: str) -> tuple[int, ...]:
     return counts
 
 
-def _show(metrics: dict[str, Any], by: str | None, hits: tuple[int, ...]) -> None:
+def _show(
+    metrics: dict[str, Any], by: str | None, hits: tuple[int, ...], relations: Vocabulary
+) -> None:
     shown = ("mrr", *(f"hits@{k}" for k in hits), "mr", "count")
-    table = Table("", *shown)
-    rows = {"both sides": metrics, "heads": metrics["heads"], "tails": metrics["tails"]}
-    rows |= metrics.get(f"by_{by}", {})
-    for name, values in rows.items():
-        if values:
-            cells = (f"{values[key]:,.4g}" if key == "mr" else values[key] for key in shown)
-            table.add_row(Text(name), *(c if isinstance(c, str) else _number(c) for c in cells))
-    out.print(table)
+    groups: list[tuple[str | Named, dict[str, Any]]] = [
+        ("both sides", metrics),
+        ("heads", metrics["heads"]),
+        ("tails", metrics["tails"]),
+    ]
+    for name, values in metrics.get(f"by_{by}", {}).items():
+        groups.append((named(relations, name) if by == "relation" else name, values))
+    rows = [
+        (group, *(f"{v[key]:,.4g}" if key == "mr" else _number(v[key]) for key in shown))
+        for group, v in groups
+        if v
+    ]
+    print_table([name_column(""), *shown], rows)
     low, high = metrics["mrr_95"]
     out.print(
         f"MRR {metrics['mrr']:.4f} (95 % confidence interval {low:.4f} to {high:.4f}), optimistic "

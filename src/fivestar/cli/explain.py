@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Column, Table
 from rich.text import Text
 
 import fivestar
+from fivestar.cli.tables import name_column, number_column, print_table, prose_column
 from fivestar.cli.terminal import out
 
 if TYPE_CHECKING:
     from fivestar.prediction.explanation import Contributions, Explanation, FilteredRank
+    from fivestar.prediction.neighbors import Analogy
     from fivestar.prediction.path_patterns import PathPattern, SupportingPaths
+    from fivestar.prediction.predictions import Named
 
 EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"
 
@@ -52,8 +53,10 @@ def _say(text: str, style: str = "") -> None:
 
 
 def _show_fact(found: Explanation) -> None:
-    _say(f"{found.head}  {found.relation}  {found.tail}", "bold")
-    _say(f"in {' and '.join(found.splits)}" if found.splits else "new: not in the graph")
+    _say(f"{found.head.label}  {found.relation.label}  {found.tail.label}", "bold")
+    if any(each.id != each.label for each in (found.head, found.relation, found.tail)):
+        _say(f"{found.head.id}  {found.relation.id}  {found.tail.id}")
+    _say("new: not in the graph" if found.state == "new" else found.state_text)
     _say(
         f"score {found.score:.3f}, {_rank(found.tail_rank)} tails, "
         f"{_rank(found.head_rank)} heads (filtered)"
@@ -70,16 +73,16 @@ def _show_analogies(found: Explanation) -> None:
         return
     relation, facts = found.relation.label, found.relation_triples
     _say(f"\nMost similar of {facts:,} facts of {relation} in train", "bold")
-    right = [
-        Column(name, justify="right") for name in ("head similarity", "tail similarity", "both")
+    titles = ("head similarity", "tail similarity", "both")
+    rows: list[tuple[str | Named, ...]] = [
+        (fact.head, fact.tail, *(f"{value:.2f}" for value in _similarities(fact)))
+        for fact in found.analogies
     ]
-    ends_in_full = [Column(name, overflow="fold") for name in ("head", "tail")]
-    table = Table(*ends_in_full, *right, box=SIMPLE)
-    for fact in found.analogies:
-        alike = (fact.head_similarity, fact.tail_similarity, fact.similarity)
-        ends = (Text(str(end)) for end in (fact.head, fact.tail))
-        table.add_row(*ends, *(f"{value:.2f}" for value in alike))
-    out.print(table)
+    print_table([name_column("head"), name_column("tail"), *map(number_column, titles)], rows)
+
+
+def _similarities(fact: Analogy) -> tuple[float, float, float]:
+    return fact.head_similarity, fact.tail_similarity, fact.similarity
 
 
 def _show_paths(paths: SupportingPaths) -> None:
@@ -118,10 +121,15 @@ def _show_dimensions(found: Contributions | None) -> None:
     bias = f", bias {found.bias:.3f}" if found.bias else ""
     _say(f"{title} ({total}{bias})", "bold")
     has_maps = any(each.map for each in found.largest)
-    titles = ("map", "class") if has_maps else ()
-    number, share = (Column(name, justify="right") for name in ("dimension", "contribution"))
-    table = Table(number, share, *titles, box=SIMPLE)
-    for each in found.largest:
-        words = (each.map.description, each.map.map_class) if each.map else ()
-        table.add_row(str(each.dimension), f"{each.contribution:+.3f}", *words)
-    out.print(table)
+    columns = [number_column("dimension"), number_column("contribution")]
+    if has_maps:
+        columns += [prose_column("map"), prose_column("class")]
+    rows = [
+        (
+            str(each.dimension),
+            f"{each.contribution:+.3f}",
+            *((each.map.description, each.map.map_class) if each.map else ("", "")[: 2 * has_maps]),
+        )
+        for each in found.largest
+    ]
+    print_table(columns, rows)

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Column, Table
-from rich.text import Text
 
 import fivestar
+from fivestar.cli.tables import name_column, named, print_table, prose_column
 from fivestar.cli.terminal import out, warn
 
 if TYPE_CHECKING:
     from fivestar.analysis.relations import RelationGeometry, SharedClasses
+    from fivestar.graph.vocabulary import Vocabulary
+    from fivestar.prediction.predictions import Named
 
 EXAMPLE = "Example: fivestar geometry my_run --relation capital_of"
 _FIGURES = {
@@ -47,7 +47,7 @@ def geometry(
     from fivestar.analysis import relations  # noqa: PLC0415  (slow to import)
 
     loaded = fivestar.load(run)
-    numbers = None if relation is None else [loaded.graph.relations.id_of(relation)]
+    numbers = None if relation is None else [loaded.graph.relations.find(relation)]
     found = relations.relation_geometry(loaded, tolerance, numbers)
     before = relations.relation_geometry(relations.untrained_run(loaded), tolerance, numbers)
     form = loaded.settings.model.options["denominator"]
@@ -58,33 +58,28 @@ def geometry(
         listed = [one.as_json() | {"untrained": other.as_json()} for one, other in pairs]
         typer.echo(json.dumps(listed, indent=1, ensure_ascii=False))
     elif relation is not None:
-        _show_one(found[0], before[0])
+        _show_one(named(loaded.graph.relations, found[0].name).label, found[0], before[0])
     else:
-        _show_all(found, before)
+        _show_all(loaded.graph.relations, found, before)
         if form == "mobius":
             _show_inverse_pairs(relations.inverse_pair_classes(loaded, tolerance))
 
 
-def _show_all(found: list[RelationGeometry], before: list[RelationGeometry]) -> None:
+def _show_all(
+    relations: Vocabulary, found: list[RelationGeometry], before: list[RelationGeometry]
+) -> None:
     shown = ("expansion", "rotation", "distortion")
-    table = Table(
-        Column("relation", overflow="fold"),
-        "facts",
-        "classes (%)",
-        *shown,
-        "near a pole",
-        box=SIMPLE,
-    )
+    rows: list[tuple[str | Named, ...]] = []
     for one in sorted(found, key=lambda each: -each.facts):
         figures = [f"{getattr(one, key).median:.2f}" for key in shown]
         cells = _kinds(one.classes), *figures, f"{one.near_pole:.1%}"
-        table.add_row(Text(one.name), f"{one.facts:,}", *cells)
+        rows.append((named(relations, one.name), f"{one.facts:,}", *cells))
     kinds = {kind: _mean([each.classes[kind] for each in before]) for kind in before[0].classes}
     figures = [f"{_mean([getattr(each, key).median for each in before]):.2f}" for key in shown]
     near = _mean([each.near_pole for each in before])
-    table.add_section()
-    table.add_row("untrained", "", _kinds(kinds), *figures, f"{near:.1%}")
-    out.print(table)
+    rows.append(("(untrained)", "", _kinds(kinds), *figures, f"{near:.1%}"))
+    columns = (name_column("relation"), "facts", prose_column("classes (%)"), *shown)
+    print_table([*columns, "near a pole"], rows)
     legend = ", ".join(f"{kind[:3]} {kind}" for kind in found[0].classes)
     out.print(f"Shares of dimensions ({legend}); medians over dimensions. More: --relation NAME")
 
@@ -106,19 +101,20 @@ def _kinds(shares: dict[str, float]) -> str:
     return " ".join(f"{kind[:3]} {100 * share:.0f}" for kind, share in ordered if share)
 
 
-def _show_one(found: RelationGeometry, before: RelationGeometry) -> None:
-    out.print(f"{found.name}: {found.facts:,} facts in train", markup=False)
-    table = Table("share of dimensions", "trained", "untrained")
-    for kind, share in found.classes.items():
-        if share or before.classes[kind]:
-            table.add_row(kind, f"{share:.1%}", f"{before.classes[kind]:.1%}")
-    table.add_row("(heads) near a pole", f"{found.near_pole:.1%}", f"{before.near_pole:.1%}")
-    out.print(table)
-    table = Table("quartiles over dimensions", "", "trained", "untrained")
-    for key, meaning in _FIGURES.items():
-        cells = (_quartiles(getattr(each, key)) for each in (found, before))
-        table.add_row(key, Text(meaning), *cells)
-    out.print(table)
+def _show_one(relation: str, found: RelationGeometry, before: RelationGeometry) -> None:
+    out.print(f"{relation}: {found.facts:,} facts in train", markup=False)
+    shares = [
+        (kind, f"{share:.1%}", f"{before.classes[kind]:.1%}")
+        for kind, share in found.classes.items()
+        if share or before.classes[kind]
+    ]
+    shares.append(("(heads) near a pole", f"{found.near_pole:.1%}", f"{before.near_pole:.1%}"))
+    print_table([prose_column("share of dimensions"), "trained", "untrained"], shares)
+    rows = [
+        (f"{key}, {meaning}", *(_quartiles(getattr(each, key)) for each in (found, before)))
+        for key, meaning in _FIGURES.items()
+    ]
+    print_table([prose_column("quartiles over dimensions"), "trained", "untrained"], rows)
 
 
 def _quartiles(spread: Any) -> str:

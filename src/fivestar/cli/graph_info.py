@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from fivestar.cli.source import Reading, Source, read_source, reads_a_source
+from fivestar.cli.tables import Column, name_column, named, number_column, print_table, shorten
 from fivestar.cli.terminal import out, warn
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: fivestar graph info my_graph.csv --columns subject,predicate,object"
 _RELATIONS_SHOWN = 15
 _RULES_SHOWN = 5
-_BAR = 30
+_BAR = 24
+# Width of a relation in a pattern.
+_LONGEST = 32
 
 
 @reads_a_source
@@ -46,17 +48,17 @@ def _show(profile: GraphProfile) -> None:
         warn(message, out)
     size = f": {len(graph.entities):,} entities, {len(graph.relations):,} relations"
     out.print(Text(graph.name, style="bold") + Text(size))
-    out.print(_splits(profile))
-    out.print(_degrees(profile))
+    _show_splits(profile)
+    _show_degrees(profile)
     parts = f"{len(profile.components):,} connected components, the largest has "
     out.print(f"{parts}{profile.components[0]:,} entities")
     share = f"{graph.pair_redundancy:.0%} of train facts"
     out.print(f"{share} link a pair of entities that another fact links as well")
-    out.print(_relations(profile))
+    _show_relations(profile)
     _show_patterns(profile)
 
 
-def _splits(profile: GraphProfile) -> Table:
+def _show_splits(profile: GraphProfile) -> None:
     titles = {
         "lines": "lines",
         "triples": "triples",
@@ -72,38 +74,40 @@ def _splits(profile: GraphProfile) -> Table:
         for title, field in about.items()
         if any(getattr(split, field) for split in profile.splits.values())
     }
-    table = _table("split", *titles)
-    for name, split in profile.splits.items():
-        table.add_row(name, *(f"{getattr(split, field):,}" for field in titles.values()))
-    return table
+    rows = [
+        (name, *(f"{getattr(split, field):,}" for field in titles.values()))
+        for name, split in profile.splits.items()
+    ]
+    print_table(["split", *map(number_column, titles)], rows)
 
 
-def _degrees(profile: GraphProfile) -> Table:
-    table = _table("degree in train", "entities", "")
+def _show_degrees(profile: GraphProfile) -> None:
     most = max(profile.degree_histogram.values())
-    for title, count in profile.degree_histogram.items():
-        table.add_row(title, f"{count:,}", "█" * round(_BAR * count / most))
-    table.columns[2].justify = "left"
-    return table
+    rows = [
+        (title, f"{count:,}", "█" * round(_BAR * count / most))
+        for title, count in profile.degree_histogram.items()
+    ]
+    print_table(("degree in train", number_column("entities"), ""), rows)
 
 
-def _relations(profile: GraphProfile) -> Table:
+def _show_relations(profile: GraphProfile) -> None:
     kinds = ", ".join(f"{count:,} {mark}" for mark, count in profile.categories.items())
-    table = _table("relation", "triples", "tails per head", "heads per tail", "category", "forms")
-    table.title = f"Relations: {kinds}"
-    for relation in profile.relations[:_RELATIONS_SHOWN]:
-        table.add_row(
-            Text(relation.name),
+    rows = [
+        (
+            named(profile.graph.relations, relation.name),
             f"{relation.triples:,}",
             f"{relation.tails_per_head:.2f}",
             f"{relation.heads_per_tail:.2f}",
             relation.category,
             _form(profile, relation.name),
         )
+        for relation in profile.relations[:_RELATIONS_SHOWN]
+    ]
+    numbers = map(number_column, ("triples", "tails per head", "heads per tail"))
+    columns: list[Column | str] = [name_column("relation"), *numbers, "category", "forms"]
     hidden = len(profile.relations) - _RELATIONS_SHOWN
-    if hidden > 0:
-        table.caption = f"and {hidden:,} more (--json shows all)"
-    return table
+    caption = f"and {hidden:,} more (--json shows all)" if hidden > 0 else ""
+    print_table(columns, rows, title=f"Relations: {kinds}", caption=caption)
 
 
 def _form(profile: GraphProfile, name: str) -> str:
@@ -130,15 +134,9 @@ def _show_patterns(profile: GraphProfile) -> None:
 
 def _spoken(profile: GraphProfile, rule: RelationRule, title: str) -> str:
     names = profile.graph.relations
-    given = " then ".join(names.name_of(number) for number in rule.given)
-    what = given if title == "symmetric" else f"{given} → {names.name_of(rule.then)}"
+    given = " then ".join(shorten(names.label_of(number), _LONGEST) for number in rule.given)
+    then = shorten(names.label_of(rule.then), _LONGEST)
+    what = given if title == "symmetric" else f"{given} → {then}"
     if title == "inverse":
         what += " (reversed)"
     return f"{what}: confidence {rule.confidence:.2f}, support {rule.support:,}"
-
-
-def _table(*titles: str) -> Table:
-    table = Table(title_justify="left", caption_justify="left")
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="left" if number == 0 else "right", overflow="fold")
-    return table

@@ -7,9 +7,8 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
+from fivestar.cli.tables import print_table, prose_column
 from fivestar.cli.terminal import out, warn
 
 if TYPE_CHECKING:
@@ -44,12 +43,11 @@ def models(
 
 
 def _show_all(described: dict[str, dict[str, Any]]) -> None:
-    table = Table("name", "formula", "options", "objective")
+    rows = []
     for name, model in described.items():
         options = ", ".join(f"{key} {_word(o['default'])}" for key, o in model["options"].items())
-        cells = name, model["formula"], options, model["training"]["objective"]
-        table.add_row(*(Text(cell) for cell in cells))
-    out.print(table)
+        rows.append((name, model["formula"], options, model["training"]["objective"]))
+    print_table(("name", prose_column("formula"), prose_column("options"), "objective"), rows)
     out.print("Details of one model: fivestar models NAME", markup=False)
 
 

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Column, Table
-from rich.text import Text
 
 import fivestar
+from fivestar.cli.tables import named, print_table, prose_column, shorten
 from fivestar.cli.terminal import out
 
 if TYPE_CHECKING:
@@ -19,9 +17,12 @@ if TYPE_CHECKING:
 
     from fivestar.analysis.inference import Inference
     from fivestar.analysis.patterns import LearnedPatterns
+    from fivestar.graph.vocabulary import Vocabulary
     from fivestar.runs.run import Run
 
 EXAMPLE = "Example: fivestar patterns my_run"
+# Width of a relation in a table; two or three of them make a pattern.
+_LONGEST = 32
 
 
 def patterns(
@@ -56,7 +57,7 @@ def patterns(
         listed = {**found.as_json(), "inference": [one.as_json() for one in inferred]}
         typer.echo(json.dumps(listed, indent=1, ensure_ascii=False))
         return
-    _show(found, top)
+    _show(model.graph.relations, found, top)
     if inferred:
         _show_inference(inferred)
 
@@ -83,18 +84,18 @@ def _record(run: Run, found: LearnedPatterns, inferred: Sequence[Inference], rec
 
 def _show_inference(inferred: Sequence[Inference]) -> None:
     out.print("Positive premises → positive conclusion:", markup=False)
-    table = Table(
-        *("pattern", "map", "premises", "number"),
-        *("positive", "conclusion positive", "permuted"),
-        box=SIMPLE,
-    )
-    for one in inferred:
-        shares = (f"{share:.1%}" for share in (one.premises, one.conclusions, one.baseline))
-        table.add_row(one.pattern, one.map, one.source, f"{one.num_premises:,}", *shares)
-    out.print(table)
+    rows = [
+        (
+            *(one.pattern, one.map, one.source, f"{one.num_premises:,}"),
+            *(f"{share:.1%}" for share in (one.premises, one.conclusions, one.baseline)),
+        )
+        for one in inferred
+    ]
+    columns = ("pattern", "map", "premises", "number", "positive", "conclusion positive")
+    print_table([*columns, "permuted"], rows)
 
 
-def _show(found: LearnedPatterns, top: int) -> None:
+def _show(relations: Vocabulary, found: LearnedPatterns, top: int) -> None:
     control = found.control
     out.print(
         f"Control: the inverse map of a relation has distance {control.own:.2f} to its own "
@@ -103,34 +104,30 @@ def _show(found: LearnedPatterns, top: int) -> None:
         f"{control.threshold:.2f}.",
         markup=False,
     )
-    table = Table(
-        "pattern",
-        Column("relations", overflow="fold"),
-        "distance",
-        "closer by",
-        "p",
-        "learned",
-        "true",
-        box=SIMPLE,
-    )
     shown = [finding for finding in found.findings if finding.learned or finding.true]
     shown.sort(key=lambda finding: (finding.p_value, finding.distance))
+    rows = []
     for one in shown[:top]:
         marks = ("yes" if one.learned else "no", "yes" if one.true else "no")
         separator = " then " if one.pattern == "composed" else ", "
-        names = separator.join(one.relations[:2]) + "".join(f" = {x}" for x in one.relations[2:])
+        labels = [shorten(named(relations, name).label, _LONGEST) for name in one.relations]
+        names = separator.join(labels[:2]) + "".join(f" = {label}" for label in labels[2:])
         nearer = "" if one.proximity is None else f"{one.proximity:.2f}"
         figures = f"{one.distance:.2f}", nearer, f"{one.p_value:.3f}"
-        table.add_row(one.pattern, Text(names), *figures, *marks)
-    out.print(table)
+        rows.append((one.pattern, names, *figures, *marks))
+    columns = ("distance", "closer by", "p", "learned", "true")
+    print_table(["pattern", prose_column("relations"), *columns], rows)
     if len(shown) > top:
         out.print(f"… and {len(shown) - top} more: --top or --json")
-    table = Table("pattern", "learned", "true", "both", "precision", "recall", box=SIMPLE)
-    for pattern, score in found.scores().items():
-        shares = (
-            "–" if score[key] is None else f"{score[key]:.2f}" for key in ("precision", "recall")
+    counts, shares = ("learned", "true", "both"), ("precision", "recall")
+    scores = [
+        (
+            pattern,
+            *(str(score[key]) for key in counts),
+            *("–" if score[key] is None else f"{score[key]:.2f}" for key in shares),
         )
-        table.add_row(pattern, *(str(score[key]) for key in ("learned", "true", "both")), *shares)
-    out.print(table)
+        for pattern, score in found.scores().items()
+    ]
+    print_table(["pattern", *counts, *shares], scores)
     for note in found.untested:
         out.print(f"Not tested: {note}", markup=False)

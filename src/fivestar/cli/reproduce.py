@@ -14,6 +14,7 @@ from rich.table import Column, Table
 
 from fivestar.cli import reproduce_tables as tables
 from fivestar.cli.reproduce_figures import FIGURES, add_figure
+from fivestar.cli.tables import print_table, prose_column
 from fivestar.cli.terminal import counting_progress, resumable, warn
 from fivestar.cli.terminal import out as screen
 
@@ -53,17 +54,14 @@ def listed(context: typer.Context) -> None:
         return
     from fivestar.experiments.tables import published_table  # noqa: PLC0415  (slow to import)
 
-    table = Table(
-        Column("fivestar reproduce …", no_wrap=True), "what, and how long it takes", box=SIMPLE
-    )
+    rows = []
     for name in _TABLES:
         found = published_table(name)
-        table.add_row(name, f"{found.title}; {found.duration}")
+        rows.append((name, f"{found.title}; {found.duration}"))
     for name, explained in FIGURES.items():
-        table.add_row(name, f"{explained.removeprefix('Plot ').rstrip('.')}: trains first")
-    for name, what in _SMALL.items():
-        table.add_row(name, what)
-    screen.print(table)
+        rows.append((name, f"{explained.removeprefix('Plot ').rstrip('.')}: trains first"))
+    rows += _SMALL.items()
+    print_table(("fivestar reproduce …", prose_column("what, and how long it takes")), rows)
 
 
 def _add_table(name: str, explained: str) -> None:
@@ -275,16 +273,16 @@ def _show(outcome: PathLoopResult) -> None:
 
     marked = outcome.triples[-3:]
     seeds = len(next(iter(outcome.ranks.values())))
-    table = Table(Column("model", overflow="fold"), "MRR", *marked, "separated", box=SIMPLE)
+    rows = []
     for name in outcome.ranks:
         cells = [f"{left:g} / {right:g}" for left, right in outcome.median(name)[-3:]]
         separated = " / ".join(map(str, outcome.separated(name)))
-        table.add_row(name, f"{outcome.fit(name):.3f}", *cells, separated)
+        rows.append((name, f"{outcome.fit(name):.3f}", *cells, separated))
     for name, ranks in PUBLISHED_RANKS.items():
         cells = [f"{left} / {right}" for left, right in ranks]
-        table.add_row(f"{name}, published", "", *cells, "", "")
+        rows.append((f"{name}, published", "", *cells, "", ""))
     screen.print(f"The fact that closes the loop, {marked[0]}, is {outcome.closing}.", markup=False)
-    screen.print(table)
+    print_table((prose_column("model"), "MRR", *marked, "separated"), rows)
     screen.print(
         f"MRR of the trained facts; median left / right ranks, of 1 to 20, over {seeds} seeds; "
         "separated: seeds in which the loop is closed and the path is open by r3 / by r1.\n",

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Table
 
 import fivestar
+from fivestar.cli.tables import print_table, prose_column
 from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import resumable, warn
 
@@ -142,12 +141,12 @@ def _base(
 def _show(result: SearchResult, out: Path | None) -> None:
     from fivestar.cli.long_work import describe_settings  # noqa: PLC0415
 
-    table = Table("trial", "", "valid MRR", "epochs", "settings", box=SIMPLE)
+    rows = []
     for tried in sorted(result.trials, key=lambda t: (t.state != "complete", -(t.mrr or 0))):
         mrr = "" if tried.mrr is None else f"{tried.mrr:.4f}"
         epochs = "" if tried.epochs is None else str(tried.epochs)
-        table.add_row(str(tried.number), tried.state, mrr, epochs, describe_settings(tried.point))
-    screen.print(table)
+        rows.append((str(tried.number), tried.state, mrr, epochs, describe_settings(tried.point)))
+    print_table(("trial", "", "valid MRR", "epochs", prose_column("settings")), rows)
     best = result.best
     if best is None:
         warn("no trial is complete yet")

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Column, Table
-from rich.text import Text
 
 import fivestar
+from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import out
 
 EXAMPLE = "Example: fivestar shapes my_run"
@@ -40,24 +38,27 @@ def shapes(
     from fivestar.analysis.shapes import ShapeCriterion, count_shapes  # noqa: PLC0415  (slow)
 
     loaded = fivestar.load(run)
-    ids = None if relation is None else [loaded.graph.relations.id_of(relation)]
+    ids = None if relation is None else [loaded.graph.relations.find(relation)]
     found = count_shapes(loaded, ShapeCriterion(widest, roughest), ids)
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
         return
-    table = Table(
-        "heads → transformed heads", "dimensions", "share", "permutation baseline", box=SIMPLE
-    )
     total = sum(found.counts.values())
-    for name, count in found.counts.items():
-        table.add_row(name, f"{count:,}", f"{count / total:.1%}", f"{found.baseline[name]:,}")
-    out.print(table)
-    table = Table(
-        "clearest", Column("relation", overflow="fold"), "dimension", "residual", box=SIMPLE
+    print_table(
+        ("heads → transformed heads", "dimensions", "share", "permutation baseline"),
+        [
+            (name, f"{count:,}", f"{count / total:.1%}", f"{found.baseline[name]:,}")
+            for name, count in found.counts.items()
+        ],
     )
-    for one in found.examples:
-        table.add_row(one.change, Text(one.relation), str(one.dimension), f"{one.residual:.3f}")
-    out.print(table)
+    names = loaded.graph.relations
+    print_table(
+        ("clearest", name_column("relation"), "dimension", "residual"),
+        [
+            (one.change, named(names, one.relation), str(one.dimension), f"{one.residual:.3f}")
+            for one in found.examples
+        ],
+    )
     out.print(
         f"5★E with denominator {found.denominator}, {found.relations} relations with enough heads. "
         f"Lines: width/length at most {widest:g}. "

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Column, Table
-from rich.text import Text
 
 import fivestar
-from fivestar.cli.terminal import out
+from fivestar.cli.tables import (
+    Column,
+    name_column,
+    number_column,
+    print_table,
+    prose_column,
+    short_name,
+)
+
+if TYPE_CHECKING:
+    from fivestar.prediction.predictions import Named
 
 EXAMPLE = "Example: fivestar similar my_run Lyon"
 
@@ -24,17 +32,21 @@ def similar(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """List the nearest neighbors of an entity (centered cosine similarity)."""
-    found = fivestar.load(run).similar(entity, top)
+    model = fivestar.load(run)
+    found = model.similar(entity, top)
     if as_json:
         listed = [each.as_json() for each in found]
         typer.echo(json.dumps(listed, indent=2, ensure_ascii=False, allow_nan=False))
         return
-    has_types = any(each.common_types is not None for each in found)
-    titles = ("types in common",) if has_types else ()
-    cosine = Column("cosine", justify="right")
-    table = Table("", "entity", cosine, *titles, title=Text(f"nearest neighbors of {entity}"))
-    table.title_justify = "left"
+    graph = model.graph
+    types = None if graph.types is None else graph.types.vocabulary
+    columns = [Column(""), name_column("entity"), number_column("cosine")]
+    if types is not None:
+        columns.append(prose_column("types in common"))
+    rows: list[list[str | Named]] = []
     for each in found:
-        types = (Text(", ".join(each.common_types or ())),) if has_types else ()
-        table.add_row(str(each.rank), Text(str(each.entity)), f"{each.similarity:.3f}", *types)
-    out.print(table)
+        rows.append([str(each.rank), each.entity, f"{each.similarity:.3f}"])
+        if types is not None:
+            labels = (types.label_of(types.id_of(name)) for name in each.common_types or ())
+            rows[-1].append(", ".join(map(short_name, labels)))
+    print_table(columns, rows, title=f"nearest neighbors of {found.entity.label}")
