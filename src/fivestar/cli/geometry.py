@@ -111,14 +111,14 @@ def _show_one(relation: str, found: RelationGeometry, before: RelationGeometry) 
     shares.append(("(heads) near a pole", f"{found.near_pole:.1%}", f"{before.near_pole:.1%}"))
     print_table([prose_column("share of dimensions"), "trained", "untrained"], shares)
     rows = [
-        (f"{key}, {meaning}", *(_quartiles(getattr(each, key)) for each in (found, before)))
-        for key, meaning in _FIGURES.items()
+        (key, *(_quartiles(getattr(each, key)) for each in (found, before))) for key in _FIGURES
     ]
-    print_table([prose_column("quartiles over dimensions"), "trained", "untrained"], rows)
+    legend = ", ".join(f"{key} {meaning}" for key, meaning in _FIGURES.items())
+    print_table(["quartiles over dimensions", "trained", "untrained"], rows, caption=legend)
 
 
 def _quartiles(spread: Any) -> str:
-    return " / ".join(f"{value:.3f}" for value in spread)
+    return " ".join(f"{value:.3f}" for value in spread)
 
 
 def _mean(values: list[float]) -> float:

@@ -52,13 +52,12 @@ def shapes(
         ],
     )
     names = loaded.graph.relations
-    print_table(
-        ("clearest", name_column("relation"), "dimension", "residual"),
-        [
-            (one.change, named(names, one.relation), str(one.dimension), f"{one.residual:.3f}")
-            for one in found.examples
-        ],
-    )
+    rows = [
+        (one.change, named(names, one.relation), str(one.dimension), f"{one.residual:.3f}")
+        for one in found.examples
+    ]
+    if rows:
+        print_table(("clearest", name_column("relation"), "dimension", "residual"), rows)
     out.print(
         f"5★E with denominator {found.denominator}, {found.relations} relations with enough heads. "
         f"Lines: width/length at most {widest:g}. "
