@@ -76,7 +76,7 @@ def test_the_time_counts_from_the_call_of_the_command(graph):
     ("options", "message"),
     [
         (["--budget", "soon"], "'soon' is not a duration"),
-        (["--budget", "10m", "--max-minutes", 1], "omit max-minutes"),
+        (["--budget", "10m", "--max-minutes", 1], "omit max_minutes"),
         (["--budget", "10m", "--from", "run"], "omit --from"),
         (["--budget", "10m", "--budget-dims", "3,x"], "--budget-dims 3,x: give whole numbers"),
         (["--budget", "10m", "--budget-models", "cp,complx"], "did you mean 'complex'"),

@@ -40,6 +40,7 @@ CALLS = [
     ("graph info", []),
     ("datasets", []),
     ("models", []),
+    ("doctor", []),
     ("evaluate", ["run"]),
     *(("evaluate", ["run", "--by", by]) for by in ("relation", "side", "category", "seen")),
     ("evaluate", ["run", "--hits", "5"]),

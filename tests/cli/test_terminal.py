@@ -27,6 +27,8 @@ from fivestar.cli.terminal import print_error, warn, with_flags
         ("or use sampler='tpe'", "or use --sampler tpe"),
         ("use model.predict_tails, or", "use fivestar ask, or"),
         ("train with warm_start to", "train with --from to"),
+        ("a batch_size of at most 3", "a batch-size of at most 3"),
+        ("did you mean 'in_country'?", "did you mean 'in_country'?"),
         ("other='value' stays", "other='value' stays"),
         ("line 3: bad\n  | header='yes'\nFix it", "line 3: bad\n  | header='yes'\nFix it"),
     ],

@@ -234,7 +234,7 @@ def test_a_registered_objective_is_a_setting(monkeypatch):
         for more in ({}, {"objective": "bce"})
     ]
     assert losses[0].history[-1]["loss"] == losses[1].history[-1]["loss"]
-    with pytest.raises(SettingsError, match="num-negatives has no effect with the objective focal"):
+    with pytest.raises(SettingsError, match="num_negatives has no effect with the objective focal"):
         fivestar.make_settings({"training": {"objective": "focal", "num_negatives": 7}})
     with pytest.raises(RegistrationError, match="'other' is not an instance of"):
         fivestar.register_objective("other")(lambda scores: scores)

@@ -62,7 +62,7 @@ def test_defaults_that_depend_on_others_are_filled_in():
             {"training": {"epoch": 3}},
             r"\[training\]: unknown setting 'epoch'; did you mean 'epochs'",
         ),
-        ({"training": {"evaluate_evry": 3}}, "did you mean 'evaluate-every'"),
+        ({"training": {"evaluate_evry": 3}}, "did you mean 'evaluate_every'"),
         ({"trainin": {}}, "unknown setting 'trainin'; did you mean 'training'"),
         ({"model": {"zzz": 1}}, "known: name, dim"),
         ({"model": {"dim": 0}}, "model.dim: .*greater than or equal to 1.*not 0"),
@@ -73,7 +73,7 @@ def test_defaults_that_depend_on_others_are_filled_in():
             "options of TransE: norm: Input should be 'l1' or 'l2'.*not 'modulus'",
         ),
         ({"training": {"memory": "much"}}, "training.memory: .*as in 2GiB"),
-        ({"training": {"snapshot_epochs": "0,x"}}, "training.snapshot-epochs"),
+        ({"training": {"snapshot_epochs": "0,x"}}, "training.snapshot_epochs"),
         (
             {"model": {"name": "complex", "denominator": "phase"}},
             "unknown setting 'denominator'; known: name, dim",

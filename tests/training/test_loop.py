@@ -239,14 +239,14 @@ def test_every_model_trains_without_reciprocals_or_is_refused(graph, tmp_path, n
         ({"objective": "margin", "num_candidates": 9}, "candidates has no effect"),
         (
             {"num_candidates": 9, "reciprocals": False, "label_smoothing": 0.1},
-            "num-candidates with label-smoothing needs reciprocals",
+            "num_candidates with label_smoothing needs reciprocals",
         ),
-        ({"objective": "bce", "relation_loss_weight": 1.0}, "relation-loss-weight has no effect"),
+        ({"objective": "bce", "relation_loss_weight": 1.0}, "relation_loss_weight has no effect"),
         (
             {"relation_loss_weight": 1.0, "reciprocals": False},
-            "relation-loss-weight needs reciprocals",
+            "relation_loss_weight needs reciprocals",
         ),
-        ({"num_relation_candidates": 2}, "without a relation-loss-weight"),
+        ({"num_relation_candidates": 2}, "without a relation_loss_weight"),
     ],
 )
 def test_a_setting_without_effect_is_refused(graph, training, message):
@@ -275,7 +275,7 @@ def test_batch_normalization_needs_whole_batches(graph):
     settings["training"]["memory"] = "98400KiB"
     assert "cannot be split to fit the memory" in _refusal(graph, settings)
     settings["training"] = {"relation_loss_weight": 1.0, "objective": "softmax"}
-    assert "train it with relation-loss-weight 0" in _refusal(graph, settings)
+    assert "train it with relation_loss_weight 0" in _refusal(graph, settings)
 
 
 def test_one_batch_gives_the_same_result_grouped_or_not(graph):

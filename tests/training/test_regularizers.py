@@ -37,7 +37,7 @@ def test_an_exponent_of_3_is_the_registered_regularizer():
 
 def test_an_exponent_that_would_do_nothing_is_refused():
     training = {"regularizer": "dura", "reg_exponent": 2.5}
-    with pytest.raises(SettingsError, match="reg-exponent has no effect with the regularizer dura"):
+    with pytest.raises(SettingsError, match="reg_exponent has no effect with the regularizer dura"):
         make_settings({"training": training})
-    with pytest.raises(SettingsError, match="reg-exponent"):
+    with pytest.raises(SettingsError, match="reg_exponent"):
         make_settings({"training": {"reg_exponent": 1.5}})

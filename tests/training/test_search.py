@@ -331,7 +331,7 @@ def test_a_space_that_makes_no_sense_is_refused(tmp_path, text, message):
 
 
 def test_a_space_of_settings_that_do_not_exist_is_refused(tmp_path):
-    with pytest.raises(SettingsError, match="did you mean 'reg-weight'"):
+    with pytest.raises(SettingsError, match="did you mean 'reg_weight'"):
         Search(plan(space=Space("x", {"training.reg_weigth": (1,)})), tmp_path / "study")
     with pytest.raises(SettingsError, match="did you mean 'small'"):
         read_space("smal", "x")

@@ -150,10 +150,10 @@ def test_models_and_dimensions_are_searched_if_requested(tmp_path, few_trials):
 @pytest.mark.parametrize(
     ("values", "more", "message"),
     [
-        ({"training": {"max_minutes": 1}}, {}, "omit max-minutes"),
-        ({"training": {"snapshot_epochs": (1,)}}, {}, "omit snapshot-epochs"),
-        ({"training": {"epochs": 0}}, {}, "epochs and evaluate-every above 0"),
-        ({"training": {"evaluate-every": 0}}, {}, "epochs and evaluate-every above 0"),
+        ({"training": {"max_minutes": 1}}, {}, "omit max_minutes"),
+        ({"training": {"snapshot_epochs": (1,)}}, {}, "omit snapshot_epochs"),
+        ({"training": {"epochs": 0}}, {}, "epochs and evaluate_every above 0"),
+        ({"training": {"evaluate-every": 0}}, {}, "epochs and evaluate_every above 0"),
         (fivestar.make_settings({}), {}, "leave nothing for the budget to choose"),
         ({"model": {"dim": 3}}, {"budget_dims": [3, 4]}, "dim or budget-dims"),
         ({"model": {"name": "cp"}}, {"budget_models": ["cp"]}, "model or budget-models"),

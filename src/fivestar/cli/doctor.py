@@ -6,9 +6,9 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from fivestar.cli.tables import print_table, prose_column
 from fivestar.cli.terminal import out
 
 EXAMPLE = "Example: fivestar doctor"
@@ -51,11 +51,11 @@ def _show(found: dict[str, Any]) -> None:
     )
     for name, text in lines.items():
         out.print(Text(f"{name + ':':16} {text}"), soft_wrap=True)
-    table = Table("extra", "installed", "for")
+    rows = []
     for name, extra in found["extras"].items():
         state = "yes" if extra["installed"] else f"pip install 'fivestar-kge[{name}]'"
-        table.add_row(name, Text(state), extra["purpose"])
-    out.print(table)
+        rows.append((name, state, extra["purpose"]))
+    print_table(("extra", "installed", prose_column("for")), rows)
     for problem in found["problems"]:
         out.print(Text(f"Problem: {problem}"), soft_wrap=True)
     if not found["problems"]:

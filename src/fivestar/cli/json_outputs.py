@@ -474,6 +474,68 @@ class PathLoop(_Object):
     ranks: dict[str, list[list[tuple[float, float]]]]
 
 
+class Package(_Object):
+    """This package."""
+
+    version: str
+    folder: str
+
+
+class TorchInfo(_Object):
+    """torch; all but `error` are null if it cannot be imported."""
+
+    device: str | None
+    threads: int | None
+    blas: str | None
+    error: str | None
+
+
+class ExtraInfo(_Object):
+    """An extra: whether it is installed, its missing modules, and what it is for."""
+
+    installed: bool
+    missing: list[str]
+    purpose: str
+
+
+class FolderInfo(_Object):
+    """A folder that is written to."""
+
+    path: str
+    exists: bool
+    writable: bool
+
+
+class Doctor(_Object):
+    """The installation.
+
+    Attributes:
+        fivestar: this package.
+        python: version of Python.
+        platform: the operating system.
+        cpus: number of usable CPUs.
+        torch: device, threads and BLAS.
+        versions: version of each dependency; null if it is missing.
+        extras: the extras by name.
+        page: whether the page of `fivestar serve` is there.
+        folders: the folders that are written to.
+        variables: environment variables that matter.
+        problems: what keeps fivestar from working.
+    """
+
+    fivestar: Package
+    python: str
+    platform: str
+    cpus: int | None
+    torch: TorchInfo
+    versions: dict[str, str | None]
+    extras: dict[str, ExtraInfo]
+    page: bool
+    folders: dict[str, FolderInfo]
+    variables: dict[str, str]
+    problems: list[str]
+
+
 class Output(NamedTuple):
     """What a command prints with `--json`."""
 
@@ -491,6 +553,10 @@ def _listed(kind: Any) -> Any:
     return list[as_type(kind)]  # type: ignore[misc]
 
 
+def _by_name(kind: Any) -> Any:
+    return dict[str, as_type(kind)]  # type: ignore[misc]
+
+
 OUTPUTS = {
     output.command: output
     for output in (
@@ -500,6 +566,7 @@ OUTPUTS = {
         Output(
             "evaluate", LinkMetrics | ClassificationMetrics | RankMetrics, "By `--task`: metrics."
         ),
+        Output("doctor", Doctor, "The installation, for bug reports."),
         Output("models", dict[str, ModelDescription], "One object per model, by name."),
         Output("ask", _listed(Prediction), "The answers, best first."),
         Output(
@@ -513,7 +580,7 @@ OUTPUTS = {
         Output("geometry", list[Geometry], "One object per relation."),
         Output("patterns", Patterns, "The patterns of relations."),
         Output("shapes", as_type(ShapeCounts), "The counts of shapes."),
-        Output("cluster", dict[str, as_type(ClusteringMetrics)], "Metrics by name of the run."),
+        Output("cluster", _by_name(ClusteringMetrics), "Metrics by name of the run."),
         Output("reproduce compare", list[Comparison], "One object per graph and dimension."),
         Output("reproduce path-beside-loop", list[PathLoop], "Closing fact trained, and held out."),
     )

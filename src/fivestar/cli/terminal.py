@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,8 +64,18 @@ def with_flags(message: str) -> str:
 def _with_flags(line: str) -> str:
     for argument, flag in _OTHER_FLAGS.items():
         line = line.replace(argument, flag)
+    line = _settings_pattern().sub(lambda match: match[0].replace("_", "-"), line)
     line = _TRAIN.sub(r"fivestar train \1", _RESUME.sub(r"fivestar train --resume \1", line))
     return _ARGUMENT.sub(_flag, line)
+
+
+@cache
+def _settings_pattern() -> re.Pattern[str]:
+    """Return what matches the settings whose names have dashes in flags and files."""
+    from fivestar.runs.settings import TrainingSettings  # noqa: PLC0415  (slow to import)
+
+    names = [name for name in TrainingSettings.model_fields if "_" in name]
+    return re.compile(rf"\b({'|'.join(names)})\b")
 
 
 def _flag(match: re.Match[str]) -> str:

@@ -17,6 +17,7 @@ from fivestar.graph.arrow import to_arrow
 from fivestar.graph.report import ReadReport
 from fivestar.graph.triples import Ids, Triples
 from fivestar.graph.vocabulary import Vocabulary
+from fivestar.notebook import html_table
 from fivestar.spelling import closest_names, did_you_mean
 
 SPLITS = ("train", "valid", "test")
@@ -96,6 +97,14 @@ class KnowledgeGraph:
             f"KnowledgeGraph({self.name!r}: {len(self.entities):,} entities, "
             f"{len(self.relations):,} relations, {facts} triples)"
         )
+
+    def _repr_html_(self) -> str:
+        counts = {"entities": len(self.entities), "relations": len(self.relations)}
+        counts |= {f"{name} triples": len(triples) for name, triples in self.splits.items()}
+        if self.types is not None:
+            counts["entity types"] = len(self.types.vocabulary)
+        rows = [(name, f"{count:,}") for name, count in counts.items()]
+        return html_table(("KnowledgeGraph", self.name), rows)
 
     @property
     def splits(self) -> Mapping[str, Triples]:

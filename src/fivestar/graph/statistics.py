@@ -16,6 +16,7 @@ from fivestar.graph.relation_forms import RelationForm, relation_forms
 from fivestar.graph.relation_patterns import RelationPatterns, RelationRule, find_patterns
 from fivestar.graph.report import SplitReport
 from fivestar.graph.triples import Triples
+from fivestar.notebook import html_table
 
 # Bordes et al. 2013: a side is "many" from 1.5 partners on average.
 _MANY = 1.5
@@ -63,6 +64,24 @@ class GraphProfile:
     # By relation: whether it forms paths or loops.
     forms: tuple[RelationForm, ...] = ()
     held_out: dict[str, HeldOut] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"GraphProfile({self.graph!r})"
+
+    def _repr_html_(self) -> str:
+        names = self.graph.relations
+        rows = [
+            (
+                names.label_of(names.id_of(relation.name)),
+                f"{relation.triples:,}",
+                f"{relation.tails_per_head:.2f}",
+                f"{relation.heads_per_tail:.2f}",
+                relation.category,
+            )
+            for relation in self.relations
+        ]
+        columns = ("relation", "triples", "tails per head", "heads per tail", "category")
+        return html_table(columns, rows, repr(self.graph))
 
     @property
     def splits(self) -> dict[str, SplitReport]:

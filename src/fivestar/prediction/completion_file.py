@@ -32,8 +32,8 @@ from fivestar.files import (
 )
 from fivestar.graph.rdf_terms import RDF, name_as_iri
 from fivestar.graph.vocabulary import NAME_TYPE
+from fivestar.notebook import html_table
 from fivestar.prediction.completion import FLOORS, NO_TRIPLES, Completer, Goal, NewTriples
-from fivestar.prediction.predictions import html_table
 
 if TYPE_CHECKING:
     from fivestar.prediction.trained_model import TrainedModel
@@ -45,6 +45,7 @@ FORMATS = (".nt", ".tsv", ".parquet")
 _DECIMAL = "http://www.w3.org/2001/XMLSchema#decimal"
 CONFIDENCE = "urn:fivestar:confidence"
 _MAX_HTML_ROWS = 50
+_MAX_TEXT_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,14 @@ class Completion:
         return len(self.new)
 
     def __repr__(self) -> str:
-        return f"Completion({len(self):,} new triples)"
+        lines = [f"{len(self):,} new triples"]
+        for row in self.table.slice(0, _MAX_TEXT_ROWS).to_pylist():
+            probability = f"{row['probability']:6.1%}  " if "probability" in row else ""
+            names = row["head_label"], row["relation"], row["tail_label"]
+            lines.append(f"  {probability}{'  '.join(names)}")
+        if len(self) > _MAX_TEXT_ROWS:
+            lines.append("  …")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = [

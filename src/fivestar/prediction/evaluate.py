@@ -16,7 +16,10 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.reading import read_graph
 from fivestar.graph.triples import Triples
-from fivestar.prediction.predictions import Split, html_table
+from fivestar.notebook import html_table
+from fivestar.prediction.predictions import (
+    Split,
+)
 from fivestar.runs.run import Run
 
 Task = Literal["links", "classification", "relations"]
@@ -26,11 +29,19 @@ _REFIT = (
 )
 
 
+# Metrics that are not printed, only in the dictionary.
+_DETAILS = ("_without_self", "_optimistic", "_pessimistic", "_rate", "_threshold")
+
+
 class Metrics(dict[str, Any]):
     """Metrics by name; groups of triples are nested dictionaries. A table in notebooks."""
 
     def __repr__(self) -> str:
-        return ", ".join(f"{name} {value:.4f}" for name, value in self._numbers(self).items())
+        return ", ".join(
+            f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:.4f}"
+            for name, value in self._numbers(self).items()
+            if not name.endswith(_DETAILS)
+        )
 
     def _repr_html_(self) -> str:
         groups = {"all": self, **{k: v for k, v in self.items() if k in ("heads", "tails")}}

@@ -24,10 +24,16 @@ from fivestar.models.distances import EuclideanDistance
 from fivestar.models.fivestar import FiveStarE
 from fivestar.models.neural import ConvE
 from fivestar.models.similarity import Biased, Similarity
+from fivestar.notebook import html_table
 from fivestar.prediction.neighbors import Analogy, analogous_facts
 from fivestar.prediction.path_patterns import SupportingPaths, supporting_paths
 from fivestar.prediction.paths import TripleIds
-from fivestar.prediction.predictions import Named, State, describe_state, html_table, state_of
+from fivestar.prediction.predictions import (
+    Named,
+    State,
+    describe_state,
+    state_of,
+)
 from fivestar.runs.run import Run
 
 # Tolerance when classifying a map, as in `fivestar geometry`.

@@ -13,8 +13,11 @@ from torch import Tensor
 from fivestar.cancellation import check_cancelled
 from fivestar.errors import SettingsError
 from fivestar.models.base import Model
+from fivestar.notebook import html_table
 from fivestar.prediction.paths import TripleIds
-from fivestar.prediction.predictions import Named, html_table
+from fivestar.prediction.predictions import (
+    Named,
+)
 from fivestar.runs.run import Run
 
 # Embeddings compared at once.

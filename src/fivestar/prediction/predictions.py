@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -15,6 +14,7 @@ from fivestar.errors import BadLine, BadSource, FivestarError, SettingsError, So
 from fivestar.extras import require
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.vocabulary import Vocabulary
+from fivestar.notebook import html_table
 
 # How the missing slot of a query is written.
 MISSING = ("_", "?")
@@ -95,9 +95,12 @@ class Predictions(Sequence[Prediction]):
 
     def __repr__(self) -> str:
         lines = [" ".join(self.query)]
+        width = max((len(a.state_text) for a in self), default=0)
         for a in self:
             probability = "" if a.probability is None else f"{a.probability:.1%}"
-            lines.append(f"{a.rank:4}  {probability:>6}  {a.state_text:16}  {Named(a.id, a.label)}")
+            lines.append(
+                f"{a.rank:4}  {probability:>6}  {a.state_text:{width}}  {Named(a.id, a.label)}"
+            )
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -122,20 +125,6 @@ class Predictions(Sequence[Prediction]):
         """Return a DataFrame with one row per answer."""
         pandas = require("pandas", "pandas", "to_pandas")
         return pandas.DataFrame(self.as_json(), columns=list(Prediction.__annotations__))
-
-
-def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "") -> str:
-    """Return an HTML table for notebooks; all text is escaped.
-
-    >>> html_table(["a"], [["<1>"]])
-    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;1&gt;</td></tr></tbody></table>'
-    """
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def predictions_of(

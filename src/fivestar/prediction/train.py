@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING, Any
 from fivestar.errors import GraphWarning, SettingsError
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.reading import read_graph
+from fivestar.models.options import options_of
+from fivestar.models.registry import MODELS
+from fivestar.notebook import html_table
 from fivestar.prediction.evaluate import Metrics
-from fivestar.prediction.predictions import Split, html_table
+from fivestar.prediction.predictions import (
+    Split,
+)
 from fivestar.prediction.progress import TrainingProgress, shows_progress
 from fivestar.prediction.trained_model import TrainedModel, load
 from fivestar.runs.run import read_begun_run
 from fivestar.runs.settings import Settings, TrainingSettings, make_settings
+from fivestar.spelling import closest_names, did_you_mean
 from fivestar.training import loop
 from fivestar.training import train as training
 from fivestar.training.validation import StageCallback, with_validation
@@ -277,11 +283,26 @@ def merge_settings(settings: SettingsLike | None, options: Mapping[str, Any]) ->
     if isinstance(settings, Settings):
         settings = settings.model_dump(exclude_unset=True)
     merged: dict[str, Any] = dict(settings or {})
+    model = merged.get("model", {})
+    _check_options(options, model if isinstance(model, Mapping) else {})
     for section, given in _by_section(options).items():
         current = merged.get(section, {})
         if given:
             merged[section] = {str(k).replace("-", "_"): v for k, v in current.items()} | given
     return merged
+
+
+def _check_options(options: Mapping[str, Any], model: Mapping[str, Any]) -> None:
+    """Refuse arguments that are no settings, with the closest one that is."""
+    name = options.get("model", model.get("name", "fivestar"))
+    if not isinstance(name, str) or name not in MODELS:
+        return  # the settings say what is wrong
+    known = ["model", "dim", *TrainingSettings.model_fields, *options_of(MODELS[name])]
+    for option in options:
+        if option not in known:
+            own = [*known, *inspect.signature(train).parameters]
+            near = did_you_mean(closest_names(option, own))
+            raise SettingsError(f"unknown argument {option!r}{near}")
 
 
 def _by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -22,6 +22,7 @@ from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import Ids
 from fivestar.graph.steps import Steps
 from fivestar.models.fivestar import Denominator, Score
+from fivestar.notebook import html_table
 from fivestar.prediction import completion_file
 from fivestar.prediction.completion import Goal, Slots
 from fivestar.prediction.completion_file import Completion
@@ -42,7 +43,6 @@ from fivestar.prediction.predictions import (
     Predictions,
     Query,
     Split,
-    html_table,
     query_ids,
 )
 from fivestar.runs.run import Run, convert_to_fivestar, import_from_pykeen, load_run

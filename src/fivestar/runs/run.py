@@ -216,7 +216,7 @@ def load_run(
 
     Args:
         folder: The folder of the run.
-        epoch: Load the snapshot of this epoch (see `snapshot-epochs`) instead of the final weights.
+        epoch: Load the snapshot of this epoch (see `snapshot_epochs`) instead of the final weights.
         weights: Map this copy of the weights into memory, shared by all processes that do so,
             instead of reading them; nobody may change it.
 

@@ -300,25 +300,25 @@ def _check_training(training: TrainingSettings) -> None:
         changed = getattr(training, name) != TrainingSettings.model_fields[name].default
         if changed and training.objective not in objectives:
             raise SettingsError(
-                f"{name.replace('_', '-')} has no effect with the objective {training.objective}; "
+                f"{name} has no effect with the objective {training.objective}; "
                 f"it belongs to {' and '.join(objectives)}"
             )
     if training.num_candidates and training.label_smoothing and not training.reciprocals:
-        raise SettingsError("num-candidates with label-smoothing needs reciprocals")
+        raise SettingsError("num_candidates with label_smoothing needs reciprocals")
     if training.relation_loss_weight and not training.reciprocals:
-        raise SettingsError("relation-loss-weight needs reciprocals")
+        raise SettingsError("relation_loss_weight needs reciprocals")
     if training.num_relation_candidates and not training.relation_loss_weight:
         raise SettingsError(
-            "num-relation-candidates has no effect without a relation-loss-weight; set one"
+            "num_relation_candidates has no effect without a relation_loss_weight; set one"
         )
     if training.reg_exponent != 3 and training.regularizer not in ("n3", "n3-transformed"):
         raise SettingsError(
-            f"reg-exponent has no effect with the regularizer {training.regularizer}; it belongs "
+            f"reg_exponent has no effect with the regularizer {training.regularizer}; it belongs "
             "to n3 and n3-transformed"
         )
     if training.refit and not training.evaluate_every:
         raise SettingsError(
-            "refit needs validation to find the number of epochs: set evaluate-every"
+            "refit needs validation to find the number of epochs: set evaluate_every"
         )
     if training.objective == "bce" and training.grouping == "triples":
         raise SettingsError(
@@ -359,7 +359,7 @@ def make_settings(values: Mapping[str, Any], where: str = "settings") -> Setting
         return Settings(**filled)
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']}"
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
             # Of a whole section, the message itself says what is wrong in it.
             + ("" if isinstance(problem["input"], Mapping) else f" (not {problem['input']!r})")
             for problem in error.errors()
@@ -425,9 +425,9 @@ def _options(model: Mapping[str, Any]) -> list[str]:
 
 
 def _check_keys(values: Mapping[str, Any], names: Iterable[str], where: str) -> None:
-    known = [name.replace("_", "-") for name in names]
+    known = list(names)
     for key in values:
-        if str(key).replace("_", "-") not in known:
-            near = closest_names(str(key).replace("_", "-"), known)
+        if str(key).replace("-", "_") not in known:
+            near = closest_names(str(key).replace("-", "_"), known)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
             raise SettingsError(f"{where}: unknown setting {key!r}{hint}")

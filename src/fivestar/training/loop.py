@@ -187,7 +187,7 @@ class Trainer:
             if not bool(torch.isfinite(table).all()):
                 raise Diverged(
                     f"the {name} hold values that are not finite after epoch "
-                    f"{self.progress.epoch}; train again with a smaller lr or a larger reg-weight"
+                    f"{self.progress.epoch}; train again with a smaller lr or a larger reg_weight"
                 )
 
     def _make_step(self) -> Step:
@@ -291,7 +291,7 @@ class Trainer:
             raise Diverged(
                 f"the loss is {loss} in {where} ({len(batch.answers)} triples, the first from "
                 f"{self.graph.entities.name_of(int(batch.entities[0]))!r}); train again with a "
-                "smaller lr or a larger reg-weight"
+                "smaller lr or a larger reg_weight"
                 + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
             )
         time_now = progress.epoch + (progress.step + 0.5) / self.steps

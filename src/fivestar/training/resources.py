@@ -27,7 +27,7 @@ def check_graph(graph: KnowledgeGraph, training: TrainingSettings, folder: Path 
     if not len(graph.train):
         raise SettingsError(f"{graph.name} has no training triples")
     if training.snapshot_epochs and folder is None:
-        raise SettingsError("snapshot-epochs needs a folder for the run: set out")
+        raise SettingsError("snapshot_epochs needs a folder for the run: set out")
     if training.refit and not len(graph.valid):
         raise SettingsError(
             f"{graph.name} has no validation triples, so there is no best number of epochs to "
@@ -55,12 +55,12 @@ def check_batch_norm(model: Model, settings: Settings, rows: int, facts: int) ->
     if rows < min(training.batch_size, facts):
         raise SettingsError(
             f"{name} uses batch normalization, so a batch cannot be split to fit the memory: allow "
-            f"more memory, or a batch-size of at most {rows}"
+            f"more memory, or a batch_size of at most {rows}"
         )
     if training.relation_loss_weight:
         raise SettingsError(
             f"{name} uses batch normalization, which the auxiliary relation-prediction loss would "
-            "disturb: train it with relation-loss-weight 0"
+            "disturb: train it with relation_loss_weight 0"
         )
 
 

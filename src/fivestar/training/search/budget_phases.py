@@ -67,7 +67,7 @@ def default_trainer(graph: KnowledgeGraph, request: Request, number: int) -> tup
     if not space.choices:
         raise SettingsError(
             "the settings leave nothing for the budget to choose (reg, lr, candidates, init): give "
-            "fewer of them, or limit one training with max-minutes instead"
+            "fewer of them, or limit one training with max_minutes instead"
         )
     return trainer, startup
 

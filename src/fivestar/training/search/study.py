@@ -57,7 +57,7 @@ class Search:
         if not len(plan.graph.valid) or not plan.base.training.evaluate_every:
             raise SettingsError(
                 "a search chooses by validation: give a graph with validation triples, and an "
-                "evaluate-every above 0"
+                "evaluate_every above 0"
             )
         if plan.minutes and plan.minutes < plan.trial_minutes:
             raise SettingsError(

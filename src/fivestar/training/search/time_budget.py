@@ -108,13 +108,13 @@ def _request(
     sections = [{**values, "model": {**given, "name": model}} for model in models] or [dict(values)]
     first, *_ = [make_settings(each) for each in sections]
     if first.training.max_minutes:
-        raise SettingsError("a budget limits the time: omit max-minutes")
+        raise SettingsError("a budget limits the time: omit max_minutes")
     if first.training.refit:
         raise SettingsError("a budget trains once, on train alone: omit refit")
     if first.training.snapshot_epochs:
-        raise SettingsError("a budget chooses the number of epochs: omit snapshot-epochs")
+        raise SettingsError("a budget chooses the number of epochs: omit snapshot_epochs")
     if not first.training.epochs or not first.training.evaluate_every:
-        raise SettingsError("a budget needs epochs and evaluate-every above 0")
+        raise SettingsError("a budget needs epochs and evaluate_every above 0")
     chosen = tuple(dict.fromkeys(models)) or (first.model.name,)
     return Request(values=dict(values), seconds=seconds, models=chosen, dims=tuple(dims))
 
