@@ -32,7 +32,9 @@ def pages() -> dict[Path, str]:
         file = DOCS / "schemas" / f"{output.command.replace(' --', '-').replace(' ', '-')}.json"
         files[file] = json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
         text += f"\n## fivestar {output.command}\n\n{output.note} "
-        text += f"[Schema](schemas/{file.name}).\n\n| field | type | meaning |\n|---|---|---|\n"
+        text += (
+            f"Schema: `docs/schemas/{file.name}`.\n\n| field | type | meaning |\n|---|---|---|\n"
+        )
         for path, kind, meaning in _rows(schema, schema.get("$defs", {}), ""):
             text += f"| `{path}` | {kind} | {meaning} |\n"
     return {DOCS / "json.md": text, **files}

@@ -175,13 +175,21 @@ def _widths(
         ]
         widths[min(cut)[1]] += 1
         left -= 1
-    # Headers on one line where there is space.
-    for number, head in enumerate(heads):
-        more = min(left, max(0, cell_len(head.title) - widths[number]))
-        if more == cell_len(head.title) - widths[number]:
-            widths[number] += more
-            left -= more
+    # Headers with as few lines as there is space for.
+    for lines in range(1, 5):
+        wider = [
+            max(width, _title_width(head.title, lines))
+            for head, width in zip(heads, widths, strict=True)
+        ]
+        if sum(wider) - sum(widths) <= left:
+            return wider
     return widths
+
+
+def _title_width(title: str, lines: int) -> int:
+    """Return the width in which a header has at most this many lines."""
+    fitting = (width for width in range(len(title)) if len(_wrapped_title(title, width)) <= lines)
+    return next(fitting, cell_len(title))
 
 
 def _wrapped_title(title: str, width: int) -> list[str]:
