@@ -27,7 +27,7 @@ mutation: $(VENV)/.installed-dev  ## test the tests with 1,500 mutants (an hour)
 	rm -f results/mutation.jsonl
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.reliability.mutation
 
-check: $(VENV)/.installed-dev  ## lint, format, types, layers and language
+check: $(VENV)/.installed-dev  ## lint, format, types, layers, language and licenses
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

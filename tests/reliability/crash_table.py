@@ -143,10 +143,12 @@ def page() -> str:
     last = {record["command"]: record for record in read_records(RECORDS)}
     records = [last[command] for command in COMMANDS if command in last]
     minutes = sum(record["cpu_seconds"] for record in records) / 60
+    commits = ", ".join(dict.fromkeys(record["commit"] for record in records))
     dates = sorted({record["date"] for record in records})
     text = (
         f"{table(records)}\n\nUp to {SAMPLE} operations per command and action, all for losses of "
-        f"power; {minutes:.1f} minutes of one core ({records[0]['machine']}, {dates[-1]}).\n"
+        f"power (`train --budget`: {SAMPLE // 2} each); {minutes:.1f} minutes of one core "
+        f"(commit {commits}, {records[0]['machine']}, {dates[-1]}).\n"
     )
     if missing := [f"`{command}`" for command in COMMANDS if command not in last]:
         text += f"Part of the suite, but not recorded yet: {', '.join(missing)}.\n"
