@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from sphinx.application import Sphinx
 
@@ -31,6 +31,15 @@ def code(value: object) -> str:
     return f"`{value}`"
 
 
+def kind(annotation: Any) -> str:
+    """Return a type, or the choices of a literal."""
+    if get_origin(annotation) is Literal:
+        return ", ".join(map(code, get_args(annotation)))
+    if get_origin(annotation) is tuple:
+        return "list of integers"
+    return code(inspect.formatannotation(annotation))
+
+
 def settings_page() -> str:
     """Return the settings of training, and the options of each model."""
     parts = []
@@ -38,7 +47,7 @@ def settings_page() -> str:
         rows = [
             (
                 code(name),
-                code(inspect.formatannotation(field.annotation).replace("typing.", "")),
+                kind(field.annotation),
                 code(json.dumps(field.default)),
                 field.description or "",
             )
@@ -95,13 +104,19 @@ def type_of(schema: dict[str, Any]) -> str:
 
 def http_page(document: dict[str, Any]) -> str:
     """Return every request with its parameters, and every schema with its fields."""
-    return "\n".join([*_requests(document), "## Schemas\n", *_schemas(document)])
+    return "\n".join(["## Requests\n", *_requests(document), "## Schemas\n", *_schemas(document)])
+
+
+def link(name: str) -> str:
+    """Return a link to a schema of the page; other types as they are."""
+    return f"[{name}](#{name.lower()})" if name[0].isupper() else name
 
 
 def _requests(document: dict[str, Any]) -> Iterator[str]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            yield f"## {method.upper()} {path}\n\n{operation['summary']}.\n"
+            about = operation.get("description", operation["summary"]).partition("\n\n")[0]
+            yield f"### {method.upper()} {path}\n\n{about}\n"
             rows = [
                 (code(p["name"]), type_of(p["schema"]), "yes" if p.get("required") else "")
                 for p in operation.get("parameters", [])
@@ -110,9 +125,9 @@ def _requests(document: dict[str, Any]) -> Iterator[str]:
                 yield table(("parameter", "type", "required"), rows)
             body = operation.get("requestBody", {}).get("content", {})
             for content in body.values():
-                yield f"Body: {code(type_of(content['schema']))}.\n"
+                yield f"Body: {link(type_of(content['schema']))}.\n"
             for media, content in operation["responses"]["200"].get("content", {}).items():
-                yield f"Response: {code(type_of(content.get('schema', {})))} ({media}).\n"
+                yield f"Response: {link(type_of(content.get('schema', {})))} ({media}).\n"
 
 
 def _schemas(document: dict[str, Any]) -> Iterator[str]:
