@@ -14,18 +14,19 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("folder", "page"),
     [
-        ("defaults", "defaults"),
-        ("geometry", "geometry"),
-        ("models", "models"),
-        ("paper_method", "paper-method"),
-        ("tuning", "recipes"),
-        ("warm_start", "inside-5star"),
+        ("experiments/defaults", "defaults"),
+        ("experiments/geometry", "geometry"),
+        ("experiments/models", "models"),
+        ("experiments/paper_method", "paper-method"),
+        ("experiments/tuning", "recipes"),
+        ("experiments/warm_start", "inside-5star"),
+        ("benchmarks/side_by_side", "side-by-side"),
     ],
 )
 def test_page_matches_the_results(folder, page):
     code = "import sys; sys.path.insert(0, sys.argv[1]); import table; print(table.page(), end='')"
-    command = [sys.executable, "-c", code, str(ROOT / "experiments" / folder)]
+    command = [sys.executable, "-c", code, str(ROOT / folder)]
     generated = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
     assert generated == (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), (
-        f"run python experiments/{folder}/table.py"
+        f"run python {folder}/table.py"
     )
