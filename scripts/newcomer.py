@@ -21,8 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from run_docs import DocsError, run_page
 
 ROOT = Path(__file__).parents[1]
-# After the README, each in a new folder with the environment that the README has installed.
-TUTORIALS = sorted(ROOT.glob("docs/tutorial/*.md")) or sorted(ROOT.glob("docs/tutorial*.md"))
+# In a new folder, with the environment that the README has installed and the file it names.
+TUTORIAL = Path("docs/tutorial/index.md")
+GRAPH = Path("docs/tutorial/debian.csv.gz")
 
 
 def main() -> None:
@@ -36,12 +37,10 @@ def main() -> None:
         command = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(clone)]
         subprocess.run(command, check=True)  # noqa: S603
         _play(clone / "README.md", clone, None)
-        for page in TUTORIALS:
-            folder = Path(temporary) / page.stem
-            folder.mkdir()
-            for download in page.parent.glob("*.csv.gz"):  # linked from the page
-                shutil.copy(download, folder)
-            _play(clone / page.relative_to(ROOT), folder, str(clone / ".venv/bin"))
+        folder = Path(temporary) / "tutorial"
+        folder.mkdir()
+        shutil.copy(clone / GRAPH, folder)
+        _play(clone / TUTORIAL, folder, str(clone / ".venv/bin"))
     used = os.times()
     seconds = used.children_user + used.children_system - cpu.children_user - cpu.children_system
     print(f"{time.perf_counter() - start:8.1f} s  in all, {seconds:.0f} s of CPU time")
