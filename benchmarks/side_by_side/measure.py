@@ -68,6 +68,7 @@ def main() -> None:
     """Measure, print, and record."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--ampligraph", help="Python of an environment with AmpliGraph")
+    parser.add_argument("--only", help="measure this library alone")
     parser.add_argument("--record", action="store_true", help=f"append to {OUT.name}")
     arguments = parser.parse_args()
     programs = {"with_fivestar.py": sys.executable, "with_pykeen.py": sys.executable}
@@ -78,6 +79,8 @@ def main() -> None:
         git, cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
     for name, python in programs.items():
+        if arguments.only not in (None, name.removeprefix("with_").removesuffix(".py")):
+            continue
         found = measure(HERE / name, python) | {
             "graph": "umls",
             "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
