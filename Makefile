@@ -23,9 +23,11 @@ test: $(VENV)/.installed-dev  ## run the test suite
 coverage: $(VENV)/.installed-dev  ## run the test suite, and report its branch coverage (at least 92 %)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --cov
 
-mutation: $(VENV)/.installed-dev  ## test the tests with 1,500 mutants (an hour)
+mutation: $(VENV)/.installed-dev  ## test the tests with 1,500 mutants
 	rm -f results/mutation.jsonl
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.reliability.mutation
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.reliability.mutation --again
+	$(BIN)/python -m tests.reliability.mutation_table
 
 check: $(VENV)/.installed-dev  ## lint, format, types, layers, language and licenses
 	$(BIN)/ruff check .

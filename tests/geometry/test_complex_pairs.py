@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fivestar.geometry import complex_pairs as pairs
 from fivestar.geometry.complex_pairs import Complex, Matrix
 
-SHAPE = (2, 3)
+SHAPE = (2, 2, 3)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -42,7 +42,7 @@ def test_products_are_those_of_complex_tensors(seed):
 def test_a_row_holds_the_real_parts_and_then_the_imaginary_ones(seed):
     (x,) = random_numbers(seed, 1)
     row = pairs.to_row(pair(x))
-    assert torch.equal(row, torch.cat([x.real, x.imag], dim=1))
+    assert torch.equal(row, torch.cat([x.real, x.imag], dim=2))
     same(pairs.from_row(row), x)
 
 

@@ -146,6 +146,14 @@ def test_fixed_points_are_fixed_and_the_multiplier_is_the_derivative_there(entri
             assert slope == pytest.approx(derivative, rel=1e-5)
 
 
+@pytest.mark.parametrize("factor", [1, 2j])
+def test_fixed_points_of_the_identity_are_infinity_and_0(factor):
+    m = factor * torch.eye(2, dtype=WIDE)
+    assert [complex(z) for z in fixed_points(m)] == [INFINITY, 0]
+    assert torch.equal(canonical_form(m).form, torch.eye(2, dtype=WIDE))
+    assert torch.equal(canonical_form(m).conjugator, torch.eye(2, dtype=WIDE))
+
+
 @given(maps)
 @example((1, 1, 0, 1))  # parabolic, ∞ fixed
 @example((1, 0, 1, 1))  # parabolic, 0 fixed

@@ -14,10 +14,10 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def random_points(seed, count, size, longest=0.95):
-    """Return points (count, 3, size) of norms below `longest`."""
+    """Return points (count, 2, 3, size) of norms below `longest`."""
     generator = torch.Generator().manual_seed(seed)
-    directions = torch.randn(count, 3, size, dtype=torch.float64, generator=generator)
-    lengths = longest * torch.rand(count, 3, 1, dtype=torch.float64, generator=generator)
+    directions = torch.randn(count, 2, 3, size, dtype=torch.float64, generator=generator)
+    lengths = longest * torch.rand(count, 2, 3, 1, dtype=torch.float64, generator=generator)
     return directions / directions.norm(dim=-1, keepdim=True) * lengths
 
 

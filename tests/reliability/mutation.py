@@ -69,7 +69,7 @@ SAMPLE = 1500
 EXAMPLES = 10  # of hypothesis, per test; always the same ones
 MEMORY = 4 << 30  # bytes a mutant may allocate
 SECONDS = 2.0  # of tests per mutant, by their time without a mutant
-SECONDS_AGAIN = 20.0
+SECONDS_AGAIN = 6.0
 
 
 _TestsOf = dict[tuple[str, int], set[str]]

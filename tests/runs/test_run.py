@@ -9,15 +9,22 @@ import torch
 from safetensors.torch import load_file
 from tests.graphs import people_graph
 
-from fivestar.runs.run import Run, build_model, load_run, write_tensors
+from fivestar.errors import DamagedRun, SourceNotFound
+from fivestar.runs.run import Run, build_model, load_run, verified_files, write_tensors
 from fivestar.runs.settings import make_settings
 
 
-def test_each_file_is_hashed_once_on_load(tmp_path, monkeypatch):
+def saved(folder):
+    """Save a run that was not trained; return its model."""
     graph, settings = people_graph(), make_settings({"model": {"dim": 3}})
     model = build_model(graph, settings)
     model.reset_parameters(torch.Generator().manual_seed(0))
-    Run(graph, settings, model).save(tmp_path / "run")
+    Run(graph, settings, model).save(folder)
+    return model
+
+
+def test_each_file_is_hashed_once_on_load(tmp_path, monkeypatch):
+    saved(tmp_path / "run")
     hashed = Counter()
     digest = hashlib.file_digest
 
@@ -66,3 +73,47 @@ def test_tensors_are_read_back_and_aligned(tmp_path):
     write_tensors(path, {"a": torch.ones(1)})
     size = int.from_bytes(path.read_bytes()[:8], "little")
     assert "__metadata__" not in json.loads(path.read_bytes()[8 : 8 + size])
+
+
+def test_weights_may_be_read_or_mapped(tmp_path):
+    run = tmp_path / "run"
+    model = saved(run)
+    copy = tmp_path / "copy.safetensors"
+    copy.write_bytes((run / "model.safetensors").read_bytes())
+    for found in (load_run(run), load_run(run, weights=copy)):
+        for mine, other in zip(found.model.parameters(), model.parameters(), strict=True):
+            assert torch.equal(mine, other)
+    with pytest.raises(SourceNotFound, match="run has no snapshot of epoch 3; it has none"):
+        load_run(run, 3)
+    copy.write_bytes(b"damaged")
+    with pytest.raises(DamagedRun, match="its files do not match one another"):
+        load_run(run, weights=copy)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"version": 2}, "fivestar-run of version 2, this fivestar reads fivestar-run 1"),
+        ({"format": "other"}, "other of version 1, this fivestar reads"),
+        ({"files": None}, "is not the manifest of a run"),
+        ({"files": {"../x": ""}}, r"names a file outside of the folder: '\.\./x'"),
+        ({"files": {"none": ""}}, "none: is missing; restore it or train again"),
+        ({"files": {"README.md": "0"}}, "README.md: has changed since it was written"),
+    ],
+)
+def test_other_manifests_are_refused(tmp_path, change, problem):
+    saved(tmp_path / "run")
+    path = tmp_path / "run" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(DamagedRun, match=problem):
+        verified_files(tmp_path / "run")
+
+
+def test_folders_that_are_no_complete_runs(tmp_path):
+    with pytest.raises(SourceNotFound, match=r"no folder .*none; give the folder"):
+        verified_files(tmp_path / "none")
+    with pytest.raises(DamagedRun, match=r"has no manifest\.json; its training has not ended"):
+        verified_files(tmp_path)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(DamagedRun, match="is not the manifest of a run"):
+        verified_files(tmp_path)

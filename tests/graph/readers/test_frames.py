@@ -85,3 +85,13 @@ def test_generators_are_read_in_batches(monkeypatch):
 def test_a_frame_that_is_no_table_of_names_is_refused(frame):
     with pytest.raises(BadSource, match=r"is not a table of names .*astype\(str\)"):
         read_graph(frame)
+
+
+@pytest.mark.parametrize(("arguments", "reason"), [((), "ValueError"), (("an odd", 1), "an odd 1")])
+def test_a_table_that_cannot_be_converted_says_why(arguments, reason):
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise ValueError(*arguments)
+
+    with pytest.raises(BadSource, match=rf"is not a table of names \({reason}\); give its columns"):
+        read_graph(Broken())

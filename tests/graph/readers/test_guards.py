@@ -101,6 +101,24 @@ def test_entity_expansion_is_limited(tmp_path, use):
         read_graph(tmp_path / "g.rdf")
 
 
+def test_limits_are_inclusive():
+    for guard, text in (
+        (XmlGuard, f'<!DOCTYPE r [<!ENTITY a "{"x" * guards.MAX_ENTITY_LENGTH}">]><r/>'),
+        (XmlGuard, "<a>" * 500 + "</a>" * 500),
+        (JsonGuard, "[" * 250 + "]" * 250 + "[" * 250),
+        (TurtleGuard, "<<(" * 1000),
+    ):
+        inspect_all(guard("file"), [text.encode(), b""])
+    for guard, text in (
+        (XmlGuard, f'<!DOCTYPE r [<!ENTITY a "{"x" * (guards.MAX_ENTITY_LENGTH + 1)}">]><r/>'),
+        (XmlGuard, "<a>" * 501),
+        (JsonGuard, "[" * 251),
+        (TurtleGuard, "<<(" * 1001),
+    ):
+        with pytest.raises(BadSource, match="file: "):
+            guard("file").inspect(text.encode())
+
+
 def test_many_uses_of_a_large_entity(tmp_path):
     (tmp_path / "g.rdf").write_text(xml(f'<!ENTITY a "{"x" * 60_000}">', "&a;" * 20_000))
     with pytest.raises(BadSource, match="amplification"):

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fivestar.errors import BadSource, GraphWarning
+from fivestar.graph.readers import split_files
 from fivestar.graph.reading import read_graph
 
 FILES = {
@@ -98,6 +101,16 @@ def test_bad_lines_are_skipped_on_request(folder):
         graph = read_graph(folder(train2id="5\n1 0 0\nx\n"), on_bad_line="skip")
     report = graph.report.splits["train"]
     assert (report.lines, report.headers, report.bad_lines, report.triples) == (3, 0, 2, 1)
+
+
+def test_a_folder_that_cannot_be_listed(folder, monkeypatch):
+    def refuse(_):
+        raise PermissionError(13, "Permission denied")
+
+    path = folder()
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(BadSource, match="cannot be read: Permission denied"):
+        split_files(path)
 
 
 def test_files_of_names_are_required(folder):
