@@ -19,7 +19,8 @@ A comment on the line above a block changes how it is run:
     <!-- docs: tolerance 0.2 -->      relative tolerance of decimals and percentages
 
 How outputs are compared: `...` stands for anything, on a line of its own for any number of lines.
-Spaces and the lines of tables do not count. Durations (12.3 s, 5 min) only need the same unit.
+Spaces and the lines of tables do not count. Durations (12.3 s, 5 min) and
+speeds (300 triples/s) match all others.
 Decimals and percentages may differ by 5 % (or 0.02), since training depends on the machine; all
 other numbers are exact.
 """
@@ -54,7 +55,8 @@ _DIRECTIVES = ("skip", "setup", "file", "background", "exit", "tolerance")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _RULE = re.compile(r"[\u2500-\u257f]+")
 _NUMBER = r"[-−+]?\d[\d,]*(?:\.\d+)?"
-_DURATION = re.compile(rf"(?<![\w.])({_NUMBER}) ?(ms|s|min|minutes?|seconds?|h)\b")
+_TIMES = r"(?:ms|s|min|minutes?|seconds?|hours?|h)\b"
+_DURATION = re.compile(rf"(?<![\w.])({_NUMBER}) ?({_TIMES}|\w+/s\b)")
 _DECIMAL = re.compile(rf"(?<![\w.])({_NUMBER})( ?%)?(?![\w.]|-\d)")
 
 _WORKER = r"""
@@ -217,7 +219,7 @@ def _same_line(expected: str, printed: str, tolerance: float) -> bool:
         if match[0] == "...":
             pattern.append(".*?")
         elif match[2]:
-            pattern.append(rf"{_NUMBER} ?{match[2]}")
+            pattern.append(rf"{_NUMBER} ?{match[2] if match[2].endswith('/s') else _TIMES}")
         elif "." in match[3] or match[4]:
             pattern.append(rf"({_NUMBER}){match[4] or ''}")
             wanted.append((match[3], bool(match[4])))
