@@ -111,6 +111,12 @@ def places(tmp_path_factory):
     return folder
 
 
+def test_an_interrupted_completion_says_how_to_resume(places, monkeypatch, tmp_path):
+    monkeypatch.setattr("fivestar.TrainedModel.complete", interrupt)
+    arguments = ["complete", places / "run", "--top", 1, "--out", tmp_path / "new.tsv"]
+    assert interrupted(*arguments).endswith("run the same command again to resume")
+
+
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
