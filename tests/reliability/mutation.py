@@ -338,16 +338,18 @@ def main() -> None:
         chosen = [m for m in everything if rows.get(_key(m), {}).get("status") == "survived"]
     else:
         chosen = [m for m in chosen if _key(m) not in rows]
-    started = time.monotonic()
+    started, tested = time.monotonic(), 0
 
     def done(mutant: Mutant, status: str, by: str) -> None:
+        nonlocal tested
+        tested += 1
         before = rows.get(_key(mutant))
         rows[_key(mutant)] = _row(mutant, status, by) | (
             {"first": before["status"]} if before else {}
         )
         run = {
             "minutes": round((time.monotonic() - started) / 60, 1),
-            "mutants": len(chosen),
+            "mutants": tested,
             **origin,
         }
         runs = [*head.get("runs", []), run]
