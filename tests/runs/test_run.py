@@ -112,6 +112,9 @@ def test_other_manifests_are_refused(tmp_path, change, problem):
 def test_folders_that_are_no_complete_runs(tmp_path):
     with pytest.raises(SourceNotFound, match=r"no folder .*none; give the folder"):
         verified_files(tmp_path / "none")
+    with pytest.raises(SourceNotFound, match="is not the folder of a trained model"):
+        verified_files(tmp_path)
+    (tmp_path / "settings.toml").touch()
     with pytest.raises(DamagedRun, match=r"has no manifest\.json; its training has not ended"):
         verified_files(tmp_path)
     (tmp_path / "manifest.json").write_text("{")

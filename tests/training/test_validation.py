@@ -353,8 +353,8 @@ def test_a_refit_needs_validation(graph, one_file):
 
 def test_a_refit_model_is_not_calibrated_on_what_it_was_trained_on(graph):
     run = fivestar.train(graph, {**small(), "model": {"name": "complex", "dim": 6}}, refit=True)
-    assert run.predict_tails("p1", "knows")[0].probability is not None
+    assert run.predict_tails("p1", "knows", which="new")[0].probability is not None
     converted = run.to_fivestar()
     assert converted.metrics["valid"] == run.metrics["valid"]
     assert "refit" in converted.metrics
-    assert converted.predict_tails("p1", "knows")[0].probability is None
+    assert converted.predict_tails("p1", "knows", which="new")[0].probability is None
