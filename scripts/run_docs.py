@@ -19,8 +19,8 @@ A comment on the line above a block changes how it is run:
     <!-- docs: tolerance 0.2 -->      relative tolerance of decimals and percentages
 
 How outputs are compared: `...` stands for anything, on a line of its own for any number of lines.
-Spaces and the lines of tables do not count. Durations (12.3 s, 5 min) and
-speeds (300 triples/s) match all others.
+Spaces and the lines of tables do not count. Durations (12.3 s, 5 min) and speeds (300 triples/s)
+match all others.
 Decimals and percentages may differ by 5 % (or 0.02), since training depends on the machine; all
 other numbers are exact.
 """
