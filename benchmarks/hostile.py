@@ -138,7 +138,7 @@ def relations_all(address: str, names: Names) -> dict[str, Any]:
 
 
 def abandoned(address: str, names: Names) -> dict[str, Any]:
-    """The same from a client that leaves after half a second; until the server is idle again."""
+    """400 queries for relations from a client that leaves after half a second."""
     some = names.entities
     queries = [[some[i % len(some)], "_", some[(7 * i + 1) % len(some)]] for i in range(400)]
     with suppress(httpx.TimeoutException), httpx.Client(base_url=address, timeout=0.5) as client:
