@@ -104,13 +104,14 @@ def test_a_sampled_validation_is_said_to_be_one(my_csv):
     assert metrics["validation"] == {"triples": 80, "ranked": 5}
 
 
-def test_an_mrr_says_in_which_epoch_it_was_measured(my_csv):
-    lines = run("train", my_csv, *QUICK).stderr.splitlines()
-    reported = {line.split()[1]: line for line in lines if line.startswith("epoch")}
-    assert "MRR" not in reported["1/4"]
-    assert "(epoch 2)" in reported["2/4"]
-    assert "(epoch 2)" in reported["3/4"]
-    assert "(epoch 4)" in reported["4/4"]
+def test_the_bar_says_in_which_epoch_its_mrr_was_measured(monkeypatch):
+    monkeypatch.setattr(training_display.err, "_force_terminal", True)
+    bar = Progress(disable=True)
+    shown = TrainingDisplay(bar, epochs=3)
+    line = {"loss": 1.0, "triples_per_second": 9.0}
+    shown.on_epoch({"epoch": 2, "valid_mrr": 0.5, **line})
+    shown.on_epoch({"epoch": 3, **line})
+    assert "valid MRR 0.500 (epoch 2)" in bar.tasks[0].description
 
 
 def test_a_long_validation_says_once_how_far_it_is(monkeypatch, capsys):
