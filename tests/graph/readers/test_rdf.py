@@ -297,3 +297,11 @@ def test_quoted_triples_are_bad_statements(write, kind):
     with pytest.warns(GraphWarning, match="2 bad"):
         graph = read_graph(path, on_bad_line="skip", literals="keep")
     assert rows(graph) == [("a:b", "a:c", "a:d")]
+
+
+@pytest.mark.parametrize("end", [" x", " ,", "x.", " "])
+def test_a_statement_without_its_dot_is_refused(tmp_path, end):
+    statement = "<http://a/> <http://b/> <http://c/>"
+    (tmp_path / "g.nt").write_text(f"{statement} .\n{statement}{end}\n")
+    with pytest.raises(BadLine, match="line 2"):
+        read_graph(tmp_path / "g.nt")
