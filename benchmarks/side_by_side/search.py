@@ -1,0 +1,47 @@
+"""Choose the settings of PyKEEN and AmpliGraph for the side-by-side page, on validation only.
+
+    python benchmarks/side_by_side/search.py pykeen
+    python benchmarks/side_by_side/search.py ampligraph --python /path/to/venv/bin/python
+
+Eight settings each; every one is a line of results/side_by_side_search.jsonl. The best becomes the
+program beside this one, which measure.py evaluates on test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from fivestar.experiments.records import append_record
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parents[1] / "results" / "side_by_side_search.jsonl"
+
+
+def main() -> None:
+    """Run the search of one library and record its trials."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("library", choices=["pykeen", "ampligraph"])
+    parser.add_argument("--python", default=sys.executable)
+    given = parser.parse_args()
+    folder = Path(os.environ["FIVESTAR_DATA"]) / "umls"
+    program = HERE / f"search_{given.library}.py"
+    # Libraries print to the same output: only lines of JSON are trials.
+    with subprocess.Popen(
+        [given.python, str(program), str(folder)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stdout or ():
+            if line.startswith("{"):
+                append_record(
+                    RESULTS, {"library": given.library, "graph": "umls", **json.loads(line)}
+                )
+                print(line.strip(), flush=True)
+    sys.exit(process.returncode)
+
+
+if __name__ == "__main__":
+    main()
