@@ -1,4 +1,4 @@
-"""Try settings of AmpliGraph's ComplEx on UMLS and print their MRR on validation, one JSON line each.
+"""Try settings of AmpliGraph's ComplEx on UMLS; print their validation MRR, one JSON line each.
 
 Run by search.py. Test is not read.
 """
