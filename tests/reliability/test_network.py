@@ -107,7 +107,9 @@ def test_no_command_uses_the_network(environment, tmp_path):
 
 
 def test_the_guard_would_notice(tmp_path, environment):
-    environment = {name: v for name, v in environment.items() if name != "FIVESTAR_OFFLINE"}
+    # With the data there, nothing would be downloaded.
+    local = ("FIVESTAR_OFFLINE", "FIVESTAR_DATA")
+    environment = {name: v for name, v in environment.items() if name not in local}
     line = "datasets get wn18rr --mirror http://127.0.0.1:9/"
     done = run(PROGRAM, environment, tmp_path, line)
     assert done.returncode != 0

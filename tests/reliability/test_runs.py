@@ -298,7 +298,7 @@ def test_a_lock_within_one_process_is_exclusive_too(begun):
     ["lr", "reg_weight", "margin", "warmup", "clip", "max_minutes", "checkpoint_minutes"],
 )
 def test_settings_are_finite(name, value):
-    with pytest.raises(SettingsError, match=name.replace("_", "-")):
+    with pytest.raises(SettingsError, match=name):
         fivestar.make_settings({"training": {name: value}})
 
 
@@ -316,7 +316,7 @@ def test_model_options_are_finite(value, tmp_path):
     [("threads", 10_000), ("epochs", 2**31), ("batch_size", 2**63), ("patience", 10**30)],
 )
 def test_whole_numbers_have_an_upper_bound(name, value):
-    with pytest.raises(SettingsError, match=name.replace("_", "-")):
+    with pytest.raises(SettingsError, match=name):
         fivestar.make_settings({"training": {name: value}})
 
 

@@ -34,7 +34,7 @@ class Slow:
         if (numbers == 1313).any():
             raise ValueError("thirteen")
         return [
-            [Prediction(at + 1, str(row[0]), "", 0.0, None, None) for at in range(top)]
+            [Prediction(at + 1, str(row[0]), "", 0.0, None, None, "new") for at in range(top)]
             for row in numbers
         ]
 
