@@ -3,8 +3,8 @@
     python benchmarks/side_by_side/search.py pykeen
     python benchmarks/side_by_side/search.py ampligraph --python /path/to/venv/bin/python
 
-Eight settings each; every one is a line of results/side_by_side_search.jsonl. The best becomes the
-program beside this one, which measure.py evaluates on test.
+Every setting is a line of results/side_by_side_search.jsonl; recorded ones are skipped. The best
+becomes the program beside this one, which measure.py evaluates on test.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fivestar.experiments.records import append_record
+from fivestar.experiments.records import append_record, read_records
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parents[1] / "results" / "side_by_side_search.jsonl"
@@ -30,9 +30,10 @@ def main() -> None:
     given = parser.parse_args()
     folder = Path(os.environ["FIVESTAR_DATA"]) / "umls"
     program = HERE / f"search_{given.library}.py"
+    tried = sum(line["library"] == given.library for line in read_records(RESULTS))
     # Libraries print to the same output: only lines of JSON are trials.
     with subprocess.Popen(
-        [given.python, str(program), str(folder)], stdout=subprocess.PIPE, text=True
+        [given.python, str(program), str(folder), str(tried)], stdout=subprocess.PIPE, text=True
     ) as process:
         for line in process.stdout or ():
             if line.startswith("{"):

@@ -1,6 +1,6 @@
 """Try settings of PyKEEN's ComplEx on UMLS and print their MRR on validation, one JSON line each.
 
-Run by search.py. Test is not read.
+Run by search.py with the folder and the number of settings already tried. Test is not read.
 """
 
 import json
@@ -15,7 +15,8 @@ names = {"entity_to_id": train.entity_to_id, "relation_to_id": train.relation_to
 valid = TriplesFactory.from_path(f"{folder}/valid.txt", **names)
 settings = [("Adam", lr) for lr in (0.001, 0.003, 0.01, 0.03)]
 settings += [("Adagrad", lr) for lr in (0.03, 0.1, 0.3, 1.0)]
-for optimizer, lr in settings:
+settings += [("Adam", 0.1), ("Adagrad", 3.0)]  # the best of both was the largest
+for optimizer, lr in settings[int(sys.argv[2]) :]:
     result = pipeline(
         training=train,
         testing=valid,
