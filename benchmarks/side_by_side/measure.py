@@ -5,7 +5,7 @@
 
 Each program beside this one loads UMLS ($FIVESTAR_DATA/umls), trains a ComplEx with d = 100, prints
 the filtered MRR on test and three answers to a query. Settings are the defaults (fivestar) or those
-of the library's documentation (100 epochs), not tuned. AmpliGraph needs NumPy 1 and Python 3.9 to
+that search.py has found on validation (100 epochs). AmpliGraph needs NumPy 1 and Python 3.9 to
 3.11, so an environment of its own. Programs run one after the other, in their own processes.
 """
 

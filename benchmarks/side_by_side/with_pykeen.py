@@ -17,9 +17,8 @@ result = pipeline(
     model_kwargs={"embedding_dim": 100},
     training_loop="LCWA",
     loss="CrossEntropy",
-    optimizer_kwargs={"lr": 0.01},
+    optimizer_kwargs={"lr": 0.1},
     training_kwargs={"num_epochs": 100, "batch_size": 256, "use_tqdm": False},
-    stopper="early",
     random_seed=0,
 )
 print("MRR", result.get_metric("both.realistic.inverse_harmonic_mean_rank"))
