@@ -4,15 +4,14 @@
 #     docker run -p 127.0.0.1:8005:8005 -v ./demo_run:/model:ro fivestar
 #
 # The default torch wheel brings CUDA libraries. For a small image, name the index with the CPU
-# builds of torch that PyTorch's install page shows: --build-arg TORCH_INDEX=...
+# builds of torch that PyTorch's install page shows: --build-arg PIP_EXTRA_INDEX_URL=...
 FROM python:3.13-slim AS build
-ARG TORCH_INDEX=""
+ARG PIP_EXTRA_INDEX_URL
 WORKDIR /build
 COPY pyproject.toml constraints.txt README.md LICENSE THIRD_PARTY.md ./
 COPY src src
 RUN python -m venv /opt/fivestar \
-    && /opt/fivestar/bin/pip install --no-cache-dir -c constraints.txt \
-       ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} ".[all]"
+    && /opt/fivestar/bin/pip install --no-cache-dir -c constraints.txt ".[all]"
 
 FROM python:3.13-slim
 COPY --from=build /opt/fivestar /opt/fivestar

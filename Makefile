@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AUDIT := $(VENV)-audit
 COMPILE := $(AUDIT)/bin/uv pip compile --quiet --no-config --upgrade --universal --python-version 3.11 \
-  --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
+  --generate-hashes --custom-compile-command 'make lock'
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
 .PHONY: demo test coverage mutation check lock locked sbom audit bench docs results web node clean help

@@ -36,7 +36,6 @@ TEAM = re.compile(
     r"\b(Team|Group|Maintainers?|Project|Force|Packaging|Committee|Perl|OpenStack)\b", re.IGNORECASE
 )
 # A name, and a text that goes over indented lines.
-FIELD = re.compile(r"^([\w-]+): ?((?:.*\n?)(?:[ \t].*\n?)*)", re.MULTILINE)
 RARE = 3  # values that fewer packages have are omitted
 
 Package = dict[str, str]

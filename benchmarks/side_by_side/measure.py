@@ -19,13 +19,13 @@ import resource
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fivestar.experiments.records import append_record
+
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-OUT = ROOT / "results/side_by_side.jsonl"
+OUT = HERE.parents[1] / "results" / "side_by_side.jsonl"
 
 
 def measure(program: Path, python: str) -> dict[str, Any]:
@@ -74,24 +74,17 @@ def main() -> None:
     programs = {"with_fivestar.py": sys.executable, "with_pykeen.py": sys.executable}
     if arguments.ampligraph:
         programs["with_ampligraph.py"] = arguments.ampligraph
-    git = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.run(
-        git, cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
     for name, python in programs.items():
         if arguments.only not in (None, name.removeprefix("with_").removesuffix(".py")):
             continue
         found = measure(HERE / name, python) | {
             "graph": "umls",
-            "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+            "load": round(os.getloadavg()[0], 1),
             "threads": os.environ.get("OMP_NUM_THREADS", "default"),
-            "commit": commit.strip(),
-            "date": datetime.now(UTC).date().isoformat(),
         }
         print(json.dumps(found, ensure_ascii=False, indent=1), flush=True)
         if arguments.record:
-            with OUT.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(found, ensure_ascii=False) + "\n")
+            append_record(OUT, found)
 
 
 if __name__ == "__main__":

@@ -77,12 +77,18 @@ class Display:
         self.shown.append(thing._repr_html_())
 
 
-def test_a_notebook_has_a_progress_bar_without_widgets(monkeypatch):
+@pytest.fixture
+def display(monkeypatch):
+    """A notebook that records what is shown."""
     display, module = Display(), ModuleType("IPython.display")
     module.display = display
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setattr("fivestar.prediction.progress._REDRAW", 0)
+    return display
+
+
+def test_a_notebook_has_a_progress_bar_without_widgets(display):
     assert shows_progress(progress=None)
     fivestar.train(people_graph(), dim=4, epochs=3, evaluate_every=2, patience=0)
     assert 'max="3"' in display.shown[0]
@@ -95,12 +101,7 @@ def test_a_notebook_has_a_progress_bar_without_widgets(monkeypatch):
     assert len(display.shown) == shown
 
 
-def test_a_refit_starts_the_bar_again(monkeypatch):
-    display, module = Display(), ModuleType("IPython.display")
-    module.display = display
-    monkeypatch.setitem(sys.modules, "IPython.display", module)
-    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr("fivestar.prediction.progress._REDRAW", 0)
+def test_a_refit_starts_the_bar_again(display):
     with TrainingProgress(9, enabled=True) as bar:
         epoch, _, stage = bar.wrap(None, None, None)
         epoch({"epoch": 9, "loss": 1.0, "valid_mrr": 0.5})
