@@ -19,6 +19,7 @@ from fivestar.runs.defaults import (
     with_defaults_of,
     with_method,
 )
+from fivestar.runs.settings import make_settings
 
 SOFTMAX = {"objective": "softmax", "regularizer": "n3-transformed", "reciprocals": True}
 
@@ -92,7 +93,7 @@ def test_batches_and_epochs_follow_from_the_number_of_triples(entities, triples)
     assert found["batch_size"] == max(100, min(500, triples // 250))
     assert found["epochs"] == max(5, min(40, 8_000_000 // max(1, triples)))
     assert found["num_candidates"] == (4096 if entities > 4096 else 0)
-    assert 0.03 <= found["reg_weight"] <= 0.12
+    assert 0.02 <= found["reg_weight"] <= 0.1
 
 
 def test_candidates_are_sampled_for_a_softmax_with_reciprocals_only():
@@ -119,6 +120,26 @@ def test_candidates_are_sampled_for_a_softmax_with_reciprocals_only():
 def test_weights_between_sparse_and_dense_graphs(density, redundancy, weight):
     size = GraphSize(100_000, round(density * 100_000**2), redundancy)
     assert regularization_weight(0.04, 0.16, size) == pytest.approx(weight, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("density", "redundancy", "weight"),
+    [
+        (4e-4, 0.51, 0.01),
+        (5e-4 * 20**0.5, 0.51, 0.02),  # halfway between the logarithms
+        (1e-2, 0.51, 0.04),  # a dense graph
+        (4e-4, 0.5, 0.16),
+    ],
+)
+def test_redundant_facts_need_less_regularization_in_sparse_graphs(density, redundancy, weight):
+    size = GraphSize(100_000, round(density * 100_000**2), redundancy)
+    assert regularization_weight(0.04, 0.16, size, 0.01) == pytest.approx(weight, rel=0.01)
+
+
+def test_the_default_exponent_belongs_to_its_regularizer():
+    assert make_settings({}).training.reg_exponent == 2.5
+    assert make_settings({"training": {"regularizer": "dura"}}).training.reg_exponent == 3
+    assert make_settings({"training": {"reg-exponent": 3}}).training.reg_exponent == 3
 
 
 def test_graphs_without_triples_or_entities_have_a_weight():

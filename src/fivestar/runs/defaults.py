@@ -66,6 +66,8 @@ def default_training(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     recipe.pop("num_candidates", None)  # these two are known with the graph (`defaults_for`)
     if isinstance(recipe.get("reg_weight"), dict):
         recipe.pop("reg_weight")
+    if given.get("regularizer", recipe.get("regularizer")) != recipe.get("regularizer"):
+        recipe.pop("reg_exponent", None)
     return recipe
 
 
@@ -91,9 +93,9 @@ def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> d
 
     >>> training = {"objective": "softmax", "regularizer": "n3-transformed", "reciprocals": True}
     >>> defaults_for("fivestar", training, GraphSize(14_541, 272_115, 0.38))
-    {'batch_size': 500, 'epochs': 29, 'num_candidates': 4096, 'reg_weight': 0.0775}
+    {'batch_size': 500, 'epochs': 29, 'num_candidates': 4096, 'reg_weight': 0.0602}
     >>> defaults_for("fivestar", training, GraphSize(135, 5_216, 0.61))
-    {'batch_size': 100, 'epochs': 40, 'num_candidates': 0, 'reg_weight': 0.03}
+    {'batch_size': 100, 'epochs': 40, 'num_candidates': 0, 'reg_weight': 0.02}
     """
     values: dict[str, Any] = {
         "batch_size": min(max(graph.triples // 250, 100), 500),
@@ -105,24 +107,31 @@ def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> d
         values["num_candidates"] = recipe.get("num_candidates", 0) if sampled else 0
         weight = recipe.get("reg_weight")
         if isinstance(weight, dict) and recipe["regularizer"] == training["regularizer"]:
-            values["reg_weight"] = regularization_weight(weight["weak"], weight["strong"], graph)
+            values["reg_weight"] = regularization_weight(**weight, graph=graph)
     return values
 
 
-def regularization_weight(weak: float, strong: float, graph: GraphSize) -> float:
+def regularization_weight(
+    weak: float, strong: float, graph: GraphSize, redundant: float | None = None
+) -> float:
     """Return the default weight for a graph: strong for a sparse one, weak for a dense one.
 
-    In between it is interpolated between the logarithms. A graph whose facts can mostly be read off
-    another fact of the same two entities counts as dense: there, too, strong regularization only
-    costs accuracy.
+    In between it is interpolated between the logarithms. Where most facts can be read off another
+    fact of the same two entities, strong regularization only costs accuracy.
 
-    >>> regularization_weight(0.03, 0.12, GraphSize(40_943, 86_835, 0.34))  # WN18RR
-    0.12
-    >>> regularization_weight(0.03, 0.12, GraphSize(14_951, 483_142, 0.81))  # FB15k
-    0.03
+    Args:
+        weak: For a dense graph.
+        strong: For a sparse graph.
+        graph: The statistics of the graph.
+        redundant: For a sparse graph whose facts are mostly redundant; by default as a dense one.
+
+    >>> regularization_weight(0.02, 0.1, GraphSize(40_943, 86_835, 0.34))  # WN18RR
+    0.1
+    >>> regularization_weight(0.02, 0.1, GraphSize(14_951, 483_142, 0.81), 0.003)  # FB15k
+    0.00758
     """
     if graph.pair_redundancy > _REDUNDANT:
-        return weak
+        strong = weak if redundant is None else redundant
     density = max(graph.triples, 1) / max(graph.entities, 1) ** 2
     share = math.log(density / _SPARSE) / math.log(_DENSE / _SPARSE)
     share = min(max(share, 0.0), 1.0)
