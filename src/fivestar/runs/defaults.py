@@ -127,8 +127,8 @@ def regularization_weight(
 
     >>> regularization_weight(0.02, 0.1, GraphSize(40_943, 86_835, 0.34))  # WN18RR
     0.1
-    >>> regularization_weight(0.02, 0.1, GraphSize(14_951, 483_142, 0.81), 0.003)  # FB15k
-    0.00758
+    >>> regularization_weight(0.02, 0.1, GraphSize(14_951, 483_142, 0.81), 0.007)  # FB15k
+    0.0117
     """
     if graph.pair_redundancy > _REDUNDANT:
         strong = weak if redundant is None else redundant
