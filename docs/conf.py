@@ -38,7 +38,8 @@ nitpick_ignore_regex = [
     (r"py:class", r"fivestar\.runs\.run\.Run"),
     (r"py:class", r"fivestar\.training\.objectives\.(BatchSize|Weights)"),
     # The same in the functions whose signature is written by hand.
-    (r"py:class", r"PathLike|Pruner|Sampler|SearchResult|SettingsLike|Similarity|Space|Tried|Watcher"),
+    (r"py:class", r"PathLike|Pruner|Sampler|SearchResult|SettingsLike"),
+    (r"py:class", r"Similarity|Space|Tried|Watcher"),
 ]
 smartquotes = False  # quotes in docstrings are code
 
@@ -48,6 +49,7 @@ nb_execution_mode = "off"  # notebooks are stored with their outputs, which a te
 html_math_renderer = "mathml"
 
 autodoc_typehints = "description"
+autodoc_type_aliases = {"npt.ArrayLike": "numpy.typing.ArrayLike"}
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 default_role = "py:obj"  # names in docstrings are in single backticks

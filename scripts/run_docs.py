@@ -163,6 +163,8 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, str, list[str], dict[str, s
         if comment:
             if comment[1] not in _DIRECTIVES:
                 raise DocsError(f"line {number + 1}: there is no directive {comment[1]!r}")
+            if comment[1] == "skip" and not comment[2]:
+                raise DocsError(f"line {number + 1}: say why the block is not run")
             directives[comment[1]] = comment[2] or ""
         elif fence:
             indent, start = len(fence["indent"]), number

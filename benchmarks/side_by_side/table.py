@@ -41,8 +41,10 @@ def page() -> str:
             code = (HERE / f"with_{library}.py").read_text(encoding="utf-8")
             program = code.partition('"""\n\n')[2].rstrip()
             printed = "\n".join(last[library]["printed"])
-            lines.append(f"\n## {name}\n\n<!-- docs: skip -->\n```python\n{program}\n```\n")
-            lines.append(f"<!-- docs: skip -->\n```text\n{printed}\n```")
+            lines.append(
+                f"\n## {name}\n\n<!-- docs: skip measured apart -->\n```python\n{program}\n```\n"
+            )
+            lines.append(f"<!-- docs: skip measured apart -->\n```text\n{printed}\n```")
     return "\n".join(lines) + "\n"
 
 

@@ -43,7 +43,7 @@ print(len(lines), lines)
 $ false
 ```
 
-<!-- docs: skip -->
+<!-- docs: skip it removes something -->
 ```console
 $ rm something
 ```
@@ -137,6 +137,7 @@ still here
     [
         ("```console\n$ ls\n", "does not end"),
         ("```console\nls\n```", "begins with"),
+        ("<!-- docs: skip -->\n```console\n$ ls\n```", "say why"),
         ("<!-- docs: skips -->\n```console\n$ ls\n```", "no directive"),
     ],
 )

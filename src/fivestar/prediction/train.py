@@ -73,7 +73,7 @@ def train(  # noqa: PLR0913
             embeddings of entities and relations with the same names are kept. Its settings are the
             default.
         budget: time for everything, such as "10m": settings that are not given are searched by
-            validation, and the best are trained to the end. Needs the extra `search`.
+            validation, and the best are trained to the end. Needs the extra "search".
         budget_models: models to choose from within the budget, the first being the default.
         budget_dims: dimensions to choose from within the budget, the first being the default.
         progress: show a progress bar. By default only on a terminal and in notebooks.
