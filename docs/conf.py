@@ -28,7 +28,8 @@ exclude_patterns = ["_build", "reference/generated/*"]
 # not read (no network), nor arguments and code, which docstrings have in single backticks.
 nitpicky = True
 nitpick_ignore_regex = [
-    (r"py:.*", r"(collections|datetime|numpy|os|pa|pyarrow|pandas|pathlib|torch|types|typing)\..*"),
+    (r"py:.*", r"(collections|datetime|os|pathlib|types|typing)\..*"),
+    (r"py:.*", r"(np|npt|numpy|pa|pyarrow|pandas|torch)\..*"),
     (r"py:obj", r"(?!fivestar\.)[^A-Z].*"),
     # Groups of entry points, and a module.
     (r"py:obj", r"fivestar\.(cancellation|models|objectives|readers|regularizers)"),
