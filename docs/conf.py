@@ -24,8 +24,24 @@ extensions = [
     "outside_links",
 ]
 exclude_patterns = ["_build", "reference/generated/*"]
-# A reference to a class that is not documented on the site is plain text, not a warning.
-nitpicky = False
+# References to our own classes must lead somewhere. Not those to other libraries, whose sites are
+# not read (no network), nor arguments and code, which docstrings have in single backticks.
+nitpicky = True
+nitpick_ignore_regex = [
+    (r"py:.*", r"(collections|datetime|os|pathlib|types|typing)\..*"),
+    (r"py:.*", r"(np|npt|numpy|pa|pyarrow|pandas|torch)\..*"),
+    (r"py:obj", r"(?!fivestar\.)[^A-Z].*"),
+    # Groups of entry points, and a module.
+    (r"py:obj", r"fivestar\.(cancellation|models|objectives|readers|regularizers)"),
+    # Annotations: internal classes, and names of types.
+    (r"py:class", r"fivestar\.graph\.known_answers\.KnownAnswers"),
+    (r"py:class", r"fivestar\.models\.registry\.M"),
+    (r"py:class", r"fivestar\.runs\.run\.Run"),
+    (r"py:class", r"fivestar\.training\.objectives\.(BatchSize|Weights)"),
+    # The same in the functions whose signature is written by hand.
+    (r"py:class", r"PathLike|Pruner|Sampler|SearchResult|SettingsLike"),
+    (r"py:class", r"Similarity|Space|Tried|Watcher"),
+]
 smartquotes = False  # quotes in docstrings are code
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -34,6 +50,7 @@ nb_execution_mode = "off"  # notebooks are stored with their outputs, which a te
 html_math_renderer = "mathml"
 
 autodoc_typehints = "description"
+autodoc_type_aliases = {"npt.ArrayLike": "numpy.typing.ArrayLike"}
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 default_role = "py:obj"  # names in docstrings are in single backticks

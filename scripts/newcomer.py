@@ -48,7 +48,7 @@ def main() -> None:
 
 def _play(page: Path, folder: Path, path: str | None) -> None:
     try:
-        outcomes = run_page(page, folder, setup=True, path=path)
+        outcomes = run_page(page, folder, with_blocks=("setup",), path=path)
     except DocsError as error:
         sys.exit(str(error))
     for outcome in outcomes:

@@ -11,7 +11,8 @@ blocks use the `python` of that environment.
 
 A comment on the line above a block changes how it is run:
 
-    <!-- docs: skip -->               do not run it
+    <!-- docs: skip takes hours -->   do not run it, and why
+    <!-- docs: slow -->               run it only with --slow (minutes)
     <!-- docs: setup -->              run it only with --setup (installs, clones)
     <!-- docs: file NAME -->          write the block, of any language, to a file
     <!-- docs: background -->         leave the last command running until the page ends
@@ -37,7 +38,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -50,8 +51,10 @@ PORT = "8005"
 WIDTH = "88"
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*)[^`]*$")
-_COMMENT = re.compile(r"^ *<!-- docs: (\w+)(?: (\S+))? -->$")
-_DIRECTIVES = ("skip", "setup", "file", "background", "exit", "tolerance")
+_COMMENT = re.compile(r"^ *<!-- docs: (\w+)(?: (.+))? -->$")
+_DIRECTIVES = ("skip", "slow", "setup", "file", "background", "exit", "tolerance")
+# Blocks that run only if they are asked for.
+OPTIONAL = ("setup", "slow")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _RULE = re.compile(r"[\u2500-\u257f]+")
 _NUMBER = r"[-−+]?\d[\d,]*(?:\.\d+)?"
@@ -139,6 +142,11 @@ def parse(text: str) -> list[Step]:
     return steps
 
 
+def chosen(steps: list[Step], with_blocks: Container[str] = ()) -> list[Step]:
+    """Return the steps that run: those marked as setup or slow only if `with_blocks` has that."""
+    return [s for s in steps if all(n in with_blocks for n in OPTIONAL if n in s.directives)]
+
+
 def _expect_output_next(steps: list[Step], lines: list[str], end: int) -> None:
     """Remember where the block of the output of a snippet begins, if one follows at once."""
     if steps and steps[-1].kind == "python" and steps[-1].expected is None:
@@ -155,6 +163,8 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, str, list[str], dict[str, s
         if comment:
             if comment[1] not in _DIRECTIVES:
                 raise DocsError(f"line {number + 1}: there is no directive {comment[1]!r}")
+            if comment[1] == "skip" and not comment[2]:
+                raise DocsError(f"line {number + 1}: say why the block is not run")
             directives[comment[1]] = comment[2] or ""
         elif fence:
             indent, start = len(fence["indent"]), number
@@ -192,7 +202,7 @@ def _commands(body: list[str], start: int, directives: dict[str, str]) -> list[S
         span = (start + 1 + begin, start + 1 + number)
         steps.append(Step("command", code, start + first + 1, shown or None, span))
     for step in steps:
-        step.directives = {name: v for name, v in directives.items() if name in ("setup",)}
+        step.directives = {name: v for name, v in directives.items() if name in OPTIONAL}
     if steps:
         steps[-1].directives = directives
     for step in steps:
@@ -355,11 +365,11 @@ class Session:
     def _start(self, step: Step) -> tuple[str, int]:
         """Start a command, and wait until it has printed what the page shows."""
         code = step.code
-        if "fivestar serve" in code and "--port" not in code:
+        if "fivestar serve" in code:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 self.port = str(free.getsockname()[1])
-            code = f"{code} --port {self.port}"
+            code = f"{code.replace(f' --port {PORT}', '')} --port {self.port}"
         log = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the command runs)
         process = subprocess.Popen(  # noqa: S603
             ["bash", "-c", f"exec {code}"],  # noqa: S607
@@ -424,14 +434,19 @@ def updated(text: str, outcomes: list[Outcome]) -> str:
 
 
 def run_page(
-    page: Path, folder: Path, *, setup: bool = False, compare: bool = True, path: str | None = None
+    page: Path,
+    folder: Path,
+    *,
+    with_blocks: Container[str] = (),
+    compare: bool = True,
+    path: str | None = None,
 ) -> list[Outcome]:
     """Run a page in a folder.
 
     Args:
         page: the Markdown file.
         folder: where its commands are run.
-        setup: run the blocks marked as setup, too.
+        with_blocks: marks of blocks to run, too: setup, slow.
         compare: raise DocsError at the first output that differs.
         path: a folder to search for commands first.
 
@@ -444,9 +459,7 @@ def run_page(
     outcomes = []
     try:
         with Session(folder, path) as session:
-            for step in parse(page.read_text(encoding="utf-8")):
-                if "setup" in step.directives and not setup:
-                    continue
+            for step in chosen(parse(page.read_text(encoding="utf-8")), with_blocks):
                 outcomes.append(session.run(step))
                 if compare:
                     check(outcomes[-1])
@@ -460,7 +473,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--folder", type=Path, help="where to run (default: a temporary folder)")
-    parser.add_argument("--setup", action="store_true", help="run the blocks marked as setup")
+    for mark in OPTIONAL:
+        parser.add_argument(f"--{mark}", action="store_true", help=f"run blocks marked as {mark}")
     parser.add_argument("--update", action="store_true", help="write what was printed to the page")
     arguments = parser.parse_args()
     for page in arguments.pages:
@@ -469,7 +483,7 @@ def main() -> None:
                 outcomes = run_page(
                     page.absolute(),
                     arguments.folder or Path(temporary),
-                    setup=arguments.setup,
+                    with_blocks=[mark for mark in OPTIONAL if getattr(arguments, mark)],
                     compare=not arguments.update,
                     path=str(Path(sys.executable).parent),
                 )

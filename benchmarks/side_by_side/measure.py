@@ -18,6 +18,7 @@ import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,15 @@ def measure(program: Path, python: str) -> dict[str, Any]:
     folder = Path(os.environ["FIVESTAR_DATA"]) / "umls"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    result = subprocess.run(
-        [python, str(program), str(folder)], capture_output=True, text=True, check=False
-    )
+    # AmpliGraph writes its log into the current folder.
+    with tempfile.TemporaryDirectory() as temporary:
+        result = subprocess.run(
+            [python, str(program), str(folder.absolute())],
+            cwd=temporary,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     seconds = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if result.returncode:

@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from fivestar.experiments.records import append_record, read_records
@@ -31,10 +32,13 @@ def main() -> None:
     folder = Path(os.environ["FIVESTAR_DATA"]) / "umls"
     program = HERE / f"search_{given.library}.py"
     tried = sum(line["library"] == given.library for line in read_records(RESULTS))
-    # Libraries print to the same output: only lines of JSON are trials.
-    with subprocess.Popen(
-        [given.python, str(program), str(folder), str(tried)], stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [given.python, str(program), str(folder.absolute()), str(tried)]
+    # Libraries print to the same output: only lines of JSON are trials. AmpliGraph writes its log
+    # into the current folder.
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        subprocess.Popen(command, cwd=temporary, stdout=subprocess.PIPE, text=True) as process,
+    ):
         for line in process.stdout or ():
             if line.startswith("{"):
                 append_record(

@@ -27,21 +27,24 @@ def page() -> str:
             rows.append([f"{name} {found['version']}", *numbers])
     about = (HERE / "about.md").read_text(encoding="utf-8")
     lines = [about, markdown_table(rows)]
-    notes = {
-        f"{line['machine'].partition(',')[0]}, {line['threads']} thread, with other jobs running, "
-        f"commit {line['commit']}, {line['date']}"
-        for line in last.values()
-    }
-    lines.append(
-        f"\nFrom start to end of the process, imports included; {'; '.join(sorted(notes))}."
-    )
+    notes: dict[str, list[str]] = {}
+    for library, line in last.items():
+        note = (
+            f"{line['machine'].partition(',')[0]}, {line['threads']} thread, with other jobs "
+            f"running, commit {line['commit']}, {line['date']}"
+        )
+        notes.setdefault(note, []).append(NAMES[library])
+    measured = "; ".join(f"{', '.join(names)}: {note}" for note, names in notes.items())
+    lines.append(f"\nFrom start to end of the process, imports included. {measured}.")
     for library, name in NAMES.items():
         if library in last:
             code = (HERE / f"with_{library}.py").read_text(encoding="utf-8")
             program = code.partition('"""\n\n')[2].rstrip()
             printed = "\n".join(last[library]["printed"])
-            lines.append(f"\n## {name}\n\n<!-- docs: skip -->\n```python\n{program}\n```\n")
-            lines.append(f"<!-- docs: skip -->\n```text\n{printed}\n```")
+            lines.append(
+                f"\n## {name}\n\n<!-- docs: skip measured apart -->\n```python\n{program}\n```\n"
+            )
+            lines.append(f"<!-- docs: skip measured apart -->\n```text\n{printed}\n```")
     return "\n".join(lines) + "\n"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripts.run_docs import DocsError, check, matches, parse, run_page, updated
+from scripts.run_docs import DocsError, check, chosen, matches, parse, run_page, updated
 
 PAGE = """# Title
 
@@ -43,7 +43,7 @@ print(len(lines), lines)
 $ false
 ```
 
-<!-- docs: skip -->
+<!-- docs: skip it removes something -->
 ```console
 $ rm something
 ```
@@ -75,9 +75,18 @@ def test_a_page_runs_in_order_in_one_folder_and_environment(tmp_path):
     assert (tmp_path / "inside" / "inner" / "data.txt").read_text() == "one\ntwo\n"
 
 
-def test_setup_runs_only_on_request(tmp_path):
+@pytest.mark.parametrize("mark", ["setup", "slow"])
+def test_optional_blocks_run_only_on_request(mark, tmp_path):
+    # All commands of the block, not only the last one.
+    text = PAGE.replace("docs: setup -->\n```console\n", f"docs: {mark} -->\n```console\n$ false\n")
+    steps = parse(text)
+    assert len(steps) == len(chosen(steps)) + 2 == len(chosen(steps, (mark,)))
     with pytest.raises(DocsError, match="exit code 1"):
-        run(PAGE, tmp_path, setup=True)
+        run(text, tmp_path, with_blocks=(mark,))
+
+
+def test_the_reason_of_a_block_that_is_not_run_is_no_part_of_it():
+    assert parse("<!-- docs: skip takes hours -->\n```console\n$ ls\n```") == []
 
 
 @pytest.mark.parametrize(
@@ -128,6 +137,7 @@ still here
     [
         ("```console\n$ ls\n", "does not end"),
         ("```console\nls\n```", "begins with"),
+        ("<!-- docs: skip -->\n```console\n$ ls\n```", "say why"),
         ("<!-- docs: skips -->\n```console\n$ ls\n```", "no directive"),
     ],
 )

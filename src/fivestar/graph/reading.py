@@ -83,12 +83,12 @@ def read_graph(  # noqa: PLR0913
         progress: called with (bytes done, bytes in total) while large files are read.
 
     Returns:
-        The graph. Suspicious findings are issued as `GraphWarning` and listed in
+        The graph. Suspicious findings are issued as `fivestar.errors.GraphWarning` and listed in
         `graph.report.warnings`.
 
     Raises:
         SourceNotFound: if there is no such file, folder or dataset.
-        BadSource: if the source cannot be read; `BadLine` if it is a single line.
+        BadSource: if the source cannot be read; `fivestar.errors.BadLine` if it is a single line.
         SettingsError: if an argument is invalid.
         MissingExtra: if the format needs an optional dependency.
 

@@ -60,7 +60,7 @@ class Model(nn.Module, ABC):
             relation: (B, relation_dim) rows of the relation table.
 
         Returns:
-            (B, D) queries: the transformed heads.
+            The transformed heads, as queries (B, D).
         """
 
     @classmethod

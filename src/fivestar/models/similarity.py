@@ -95,7 +95,7 @@ class Similarity(ABC):
 class AutogradSimilarity(Similarity):
     """A similarity that defines only `score_pairs`; its gradients come from autograd.
 
-    All pairs are scored block by block, so memory stays bounded: a block has about `BLOCK` numbers,
+    All pairs are scored block by block, so memory stays bounded: a block has about 2¹⁸ numbers,
     and the autograd graph of one block is released before the next one is built.
     """
 

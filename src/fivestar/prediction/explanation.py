@@ -45,7 +45,7 @@ class FilteredRank:
     """A realistic filtered rank (ties get the mean) and the number of candidates.
 
     Other known answers are no candidates, nor is the query's own entity where predictions omit it
-    (`KnowledgeGraph.allows_self_answers`).
+    (`fivestar.KnowledgeGraph.allows_self_answers`).
     """
 
     rank: float
@@ -103,7 +103,7 @@ class Explanation:
         tail_rank: rank of the tail among all tails.
         head_rank: rank of the head among all heads.
         splits: splits that hold the triple; empty if it is new.
-        state: "in train", "held out" or "new", as for `Prediction`.
+        state: "in train", "held out" or "new", as for `fivestar.prediction.predictions.Prediction`.
         relation_triples: number of training triples of the relation.
         analogies: most similar training triples of the relation.
         paths: most reliable paths between head and tail in train.

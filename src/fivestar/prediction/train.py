@@ -73,7 +73,7 @@ def train(  # noqa: PLR0913
             embeddings of entities and relations with the same names are kept. Its settings are the
             default.
         budget: time for everything, such as "10m": settings that are not given are searched by
-            validation, and the best are trained to the end. Needs the extra `search`.
+            validation, and the best are trained to the end. Needs the extra "search".
         budget_models: models to choose from within the budget, the first being the default.
         budget_dims: dimensions to choose from within the budget, the first being the default.
         progress: show a progress bar. By default only on a terminal and in notebooks.
@@ -228,7 +228,8 @@ def search(  # noqa: PLR0913
     Args:
         source: a graph with validation triples, as for `train`.
         settings: settings that are not searched.
-        space: what to search: "paper", "small", a TOML file, or a `Space`.
+        space: what to search: "paper", "small", a TOML file, or a
+            `fivestar.training.search.space.Space`.
         trials: number of trials of the study, in all processes together.
         minutes: stop after this long; 0 for no limit.
         trial_minutes: limit per trial; 0 for no limit.
@@ -241,7 +242,7 @@ def search(  # noqa: PLR0913
         **options: settings by name, as for `train`; a setting given here is not searched.
 
     Returns:
-        The result of the study: all trials and the best settings.
+        All trials and the best settings.
 
     Raises:
         SettingsError: if the graph has no validation triples, or settings are invalid.
