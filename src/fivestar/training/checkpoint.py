@@ -114,7 +114,7 @@ def load_checkpoint(
             raise ValueError("it belongs to a run with another graph, settings or seed")
         progress = _progress(notes)
         weights, tables = model.state_dict(), _tables(optimizer)
-        shapes = _expected_shapes(weights, tables, file.keys())
+        shapes = _expected_shapes(weights, optimizer, file.keys())
         # The tensors are mapped into memory and checked one at a time.
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         for name, tensor in tensors.items():
@@ -126,8 +126,8 @@ def load_checkpoint(
         for name in _names(tensors, "optimizer."):
             number, key = name.split(".", 1)
             table, state = tables[int(number)], tensors[f"optimizer.{name}"]
-            # Only state of the shape of the table moves to its device.
-            device = table.device if state.shape == table.shape else torch.device("cpu")
+            # Counters of steps stay on the CPU.
+            device = table.device if state.ndim else torch.device("cpu")
             optimizer.state[table][key] = state.to(device, copy=True)
         device = tables[0].device
         copies: WeightCopies = {
@@ -178,14 +178,18 @@ def _progress(notes: Mapping[str, str]) -> Progress:
 
 
 def _expected_shapes(
-    weights: Mapping[str, Tensor], tables: Sequence[Tensor], names: Sequence[str]
+    weights: Mapping[str, Tensor], optimizer: torch.optim.Optimizer, names: Sequence[str]
 ) -> dict[str, tuple[torch.Size, ...]]:
     """Return the shapes that each tensor of a checkpoint may have."""
+    tables = _tables(optimizer)
     shapes: dict[str, tuple[torch.Size, ...]] = {}
     for name in names:
         part, _, rest = name.partition(".")
         if part == "optimizer":
-            shapes[name] = (tables[int(rest.partition(".")[0])].shape, torch.Size())
+            number, _, key = rest.partition(".")
+            table = tables[int(number)]
+            state = optimizer.state[table].get(key)  # some optimizers have none before a step
+            shapes[name] = (table.shape, torch.Size()) if state is None else (state.shape,)
         elif part in ("model", *get_args(Part)):
             shapes[name] = (weights[rest].shape,)
         else:

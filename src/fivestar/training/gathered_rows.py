@@ -16,6 +16,35 @@ def grad_of(tensor: Tensor) -> Tensor:
     return tensor.grad
 
 
+class EntityGrad:
+    """The gradient of the entity table: of all rows, or only of those that a step touches.
+
+    Args:
+        model: the model; its `entities.grad` becomes this gradient, a sparse tensor if `touched`
+            is given.
+        touched: (M,) distinct ids in ascending order, all that the step uses; None: all entities.
+        rows: (M, width) zeros for their gradients; by default new ones.
+    """
+
+    def __init__(
+        self, model: Model, touched: Tensor | None = None, rows: Tensor | None = None
+    ) -> None:
+        table = model.entities
+        num_rows, width = len(table) if touched is None else len(touched), table.shape[1]
+        self.touched = touched
+        self.rows = table.new_zeros(num_rows, width) if rows is None else rows
+        if touched is None:
+            table.grad = self.rows
+        else:
+            table.grad = torch.sparse_coo_tensor(
+                touched[None], self.rows, table.shape, is_coalesced=True, check_invariants=False
+            )
+
+    def index_of(self, ids: Tensor) -> Tensor:
+        """Return the rows of the gradient that belong to entities."""
+        return ids if self.touched is None else torch.searchsorted(self.touched, ids)
+
+
 class GatheredRows:
     """Rows of the tables as leaves of one autograd graph.
 
@@ -23,30 +52,37 @@ class GatheredRows:
     table. `index_select` copies rows four times as fast as indexing.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, entity_grad: EntityGrad) -> None:
         self.model = model
-        self._leaves: list[tuple[Tensor, Tensor, Tensor]] = []  # leaf, gradient of its table, ids
+        self.entity_grad = entity_grad
+        # Each leaf, the gradient of its table, and the rows of that gradient.
+        self._leaves: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def heads(self, ids: Tensor) -> Tensor:
         """Return rows of the entity table, of shape (*ids.shape, width)."""
-        table = self.model.entities
-        return self._gather(table.detach(), grad_of(table), ids)
+        flat, grad = ids.reshape(-1), self.entity_grad
+        leaf = self._gather(self.model.entities, ids)
+        self._leaves.append((leaf, grad.rows, grad.index_of(flat)))
+        return leaf
 
     def tails(self, ids: Tensor) -> Tensor:
         """Return rows of the candidate columns of the entity table."""
-        table, columns = self.model.entities, self.model.candidate_columns
-        return self._gather(columns(table.detach()), columns(grad_of(table)), ids)
+        flat, grad, columns = ids.reshape(-1), self.entity_grad, self.model.candidate_columns
+        leaf = self._gather(columns(self.model.entities), ids)
+        self._leaves.append((leaf, columns(grad.rows), grad.index_of(flat)))
+        return leaf
 
     def relations(self, ids: Tensor) -> Tensor:
         """Return rows of the relation table."""
         table = self.model.relations
-        return self._gather(table.detach(), grad_of(table), ids)
-
-    def _gather(self, table: Tensor, table_grad: Tensor, ids: Tensor) -> Tensor:
-        flat = ids.reshape(-1)
-        leaf = table.index_select(0, flat).view(*ids.shape, -1).requires_grad_()
-        self._leaves.append((leaf, table_grad, flat))
+        leaf = self._gather(table, ids)
+        self._leaves.append((leaf, grad_of(table), ids.reshape(-1)))
         return leaf
+
+    @staticmethod
+    def _gather(table: Tensor, ids: Tensor) -> Tensor:
+        rows = table.detach().index_select(0, ids.reshape(-1))
+        return rows.view(*ids.shape, -1).requires_grad_()
 
     def backward(self, outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
         """Backpropagate, and scatter the gradients of all gathered rows.
@@ -57,6 +93,6 @@ class GatheredRows:
                 itself part of the loss.
         """
         torch.autograd.backward(outputs, grads)
-        for leaf, table_grad, ids in self._leaves:
+        for leaf, table_grad, index in self._leaves:
             if leaf.grad is not None:
-                table_grad.index_add_(0, ids, leaf.grad.view(len(ids), -1))
+                table_grad.index_add_(0, index, leaf.grad.view(len(index), -1))

@@ -91,7 +91,6 @@ class Trainer:
         self.model = build_model(graph, self.settings).to(self.device)
         self.model.reset_parameters(torch.Generator(self.device).manual_seed(training.seed))
         self.optimizer = Optimizer(self.model, training)
-        self.sizes = part_sizes(self.model, 2 * len(graph.facts), training)
         self.similarity = similarity_for(training.precision, self.model.similarity, self.device)
         self.queries = GroupedQueries.of(
             facts,
@@ -99,6 +98,8 @@ class Trainer:
             reciprocals=training.reciprocals,
             grouping=training.grouping,
         )
+        max_answers = self.queries.max_answers(training.batch_size)
+        self.sizes = part_sizes(self.model, 2 * len(graph.facts), training, max_answers)
         self.steps = self.queries.num_batches(training.batch_size)  # per epoch
         self.best: dict[str, Tensor] = {}
         self.average = WeightAverage(training.average)
@@ -295,7 +296,7 @@ class Trainer:
                 + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
             )
         time_now = progress.epoch + (progress.step + 0.5) / self.steps
-        self.optimizer.step(time_now, step.touched)
+        self.optimizer.step(time_now)
         progress.step += 1
         progress.triples += len(batch.answers)
         progress.loss += loss * len(batch.answers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,12 +14,12 @@ from torch.nn.functional import logsigmoid, softplus
 from fivestar.graph.known_answers import query_keys
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
-from fivestar.training.gathered_rows import GatheredRows, grad_of
+from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.step import Step, slices
 
-# Rows are updated one by one if a batch samples fewer ids than this share of the entities.
+# The gradient is sparse if a batch samples fewer ids than this share of the entities.
 _FEW = 0.5
 # How often a negative that is a known answer is replaced by another sample.
 _RETRIES = 10
@@ -151,52 +152,55 @@ class NegativeStep(Step):
 
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
-        self._zero_grad()
         num_triples = len(batch.answers)
         # Batch normalization needs all queries of the batch at once.
         size = num_triples if self.model.uses_batch_norm else self.max_triples
-        total = self.model.entities.new_zeros(())
+        parts = list(slices(num_triples, size))
+        candidates: Iterable[Tensor] = (self._candidates(batch, part) for part in parts)
         num_ids = len(batch.entities) + num_triples * (1 + self.sampler.num_negatives)
-        few = num_ids < _FEW * len(self.model.entities)
-        used = [batch.entities]
-        for triples in slices(num_triples, size):
-            loss, ids = self._add(batch, triples)
-            total += loss
-            if few:
-                used.append(ids.flatten())
-        if few:
-            self.touched = torch.unique(torch.cat(used))
+        touched = None
+        if num_ids < _FEW * len(self.model.entities):
+            candidates = list(candidates)
+            used = [batch.entities, *(ids.flatten() for ids in candidates)]
+            touched = torch.unique(torch.cat(used))
+        entity_grad = self._zero_grad(touched)
+        total = self.model.entities.new_zeros(())
+        for part, ids in zip(parts, candidates, strict=True):
+            total += self._add(batch, part, ids, entity_grad)
         return total
 
-    def _add(self, batch: Batch, triples: slice) -> tuple[Tensor, Tensor]:
-        """Return the loss of some triples of a batch and the ids of answers; add its gradients."""
+    def _add(
+        self, batch: Batch, triples: slice, candidates: Tensor, entity_grad: EntityGrad
+    ) -> Tensor:
+        """Return the loss of some triples of a batch with their candidates; add its gradients."""
         model, rows, num_triples = self.model, batch.rows[triples], len(batch.answers)
-        gathered = GatheredRows(model)
+        gathered = GatheredRows(model, entity_grad)
         entities, relations = batch.entities[rows, None], batch.relations[rows, None]  # (T, 1)
+        heads, tails = entities, candidates
         if batch.exhaustive:  # (?, r, t): every candidate head is transformed
-            heads, tails = self._candidates(batch, triples), entities
+            heads, tails = candidates, entities
             relations = relations.expand_as(heads)
-            head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 + k, D)
-        else:
-            head, relation, query = self._transform(gathered, entities, relations)  # (T, 1, D)
-            tails = self._candidates(batch, triples)
+        head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 or 1 + k, D)
         weights = self._weights(batch.side_relations[rows], num_triples)
         query_grad, total = torch.empty_like(query), model.entities.new_zeros(())
         for part in slices(len(tails), self.max_triples):
             loss, query_grad[part] = self._compare(
-                query.detach()[part], tails[part], weights[part], num_triples
+                query.detach()[part],
+                GatheredRows(model, entity_grad),
+                tails[part],
+                weights[part],
+                num_triples,
             )
             total += loss
-        ids = heads if batch.exhaustive else tails
         if self.regularizer is None:
             gathered.backward([query], [query_grad])
-            return total, ids
+            return total
         penalty = self.regularizer.query_penalty(
             model, head[:, 0], relation[:, 0], query[:, 0]
         ).sum()
         penalty = penalty * (self.reg_weight / num_triples)
         gathered.backward([penalty, query], [None, query_grad])
-        return total + penalty.detach(), ids
+        return total + penalty.detach()
 
     def _candidates(self, batch: Batch, triples: slice) -> Tensor:
         """Return the ids (T, 1 + k) of the answer of each triple and of its negatives."""
@@ -213,11 +217,15 @@ class NegativeStep(Step):
         return head, relation, query.view(*heads.shape, -1)
 
     def _compare(
-        self, query: Tensor, tails: Tensor, weights: Tensor, num_triples: int
+        self,
+        query: Tensor,
+        gathered: GatheredRows,
+        tails: Tensor,
+        weights: Tensor,
+        num_triples: int,
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of queries with their tails and its gradient; add those of the tails."""
         query = query.requires_grad_()
-        gathered = GatheredRows(self.model)
         tail = gathered.tails(tails)
         scores = self.model.similarity.score_pairs(query, tail)  # (T, 1 + k), the answer first
         loss = self.loss(scores[:, 0], scores[:, 1:]) @ weights

@@ -137,17 +137,25 @@ def register_objective(name: str, objective: Objective | None = None) -> Any:
 
 
 class Workspace:
-    """The buffer of scores, allocated once and used by every step."""
+    """The buffer of scores, used by every step; it grows to what the largest one needs.
 
-    def __init__(self, rows: int, candidates: int, like: Tensor) -> None:
+    Args:
+        rows: rows of scores at once.
+        like: a tensor of the type and device of the scores.
+    """
+
+    def __init__(self, rows: int, like: Tensor) -> None:
         self.rows = rows
-        self._buffer = like.new_empty(rows * candidates)
+        self._buffer = like.new_empty(0)
 
     def tiles(self, rows: int, candidates: int, sampled: int = 0) -> list[tuple[slice, Tensor]]:
         """Return for each tile the candidates it holds, and a tensor (rows, n) for its scores.
 
         No tile holds both the first `sampled` candidates and others.
         """
+        if self._buffer.numel() < rows * candidates:
+            self._buffer = self._buffer.new_empty(0)  # the former one is released first
+            self._buffer = self._buffer.new_empty(rows * candidates)
         tiles = []
         for first, last in ((0, sampled), (sampled, candidates)):
             for start in range(first, last, TILE):
