@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,10 @@ from fivestar.errors import NonFiniteScore, SettingsError
 from fivestar.graph.known_answers import KnownAnswers, query_keys
 from fivestar.graph.queries import Queries
 from fivestar.models.base import Model
-from fivestar.models.scoring import score_tiles
+from fivestar.models.scoring import Tile, score_parts
 from fivestar.models.similarity import TILE
 from fivestar.runs.units import format_bytes, parse_bytes
+from fivestar.threads import coarse_threads, run_parts, split_work
 
 Numbers = npt.NDArray[np.int64]
 # Default for the bytes of scores held at once.
@@ -108,6 +110,7 @@ def check_no_nan(scores: npt.NDArray[np.floating]) -> None:
 
 
 @torch.no_grad()
+@coarse_threads()
 def rank_answers(
     model: Model,
     queries: Queries,
@@ -165,6 +168,14 @@ def _compare_self(own: torch.Tensor, target: torch.Tensor) -> npt.NDArray[np.int
     return (order + (own > target).to(torch.int8)).cpu().numpy()
 
 
+def _check_tiles(tiles: Iterator[Tile]) -> None:
+    """Raise NonFiniteScore if a score of some tiles is NaN."""
+    for _, scores in tiles:
+        # A sum is one quick pass; each score is checked only if the sum is not finite.
+        if not torch.isfinite(scores.sum()):
+            check_no_nan(scores.cpu().numpy())
+
+
 class _Scores:
     """The scores of some queries with all entities, in tiles: one buffer for all batches.
 
@@ -185,15 +196,17 @@ class _Scores:
 
     def fill(self, queries: Queries) -> None:
         """Compute the scores of queries."""
-        for _, scores in score_tiles(self.model, queries, self._tiles(len(queries))):
-            # A sum is one quick pass; each score is checked only if the sum is not finite.
-            if not torch.isfinite(scores.sum()):
-                check_no_nan(scores.cpu().numpy())
+        starts = range(0, self.entities, self.width)
+        tiles = [
+            (start, tile[: len(queries), : self.entities - start])
+            for start, tile in zip(starts, self.buffer, strict=True)
+        ]
+        parts = [tiles[part] for part in self._split(len(queries))]
+        score_parts(self.model, queries, parts, _check_tiles)
 
-    def _tiles(self, num_queries: int) -> Iterator[tuple[int, torch.Tensor]]:
-        for number, tile in enumerate(self.buffer):
-            start = number * self.width
-            yield start, tile[:num_queries, : self.entities - start]
+    def _split(self, num_rows: int) -> list[slice]:
+        """Return the tiles of each part of the work."""
+        return split_work(len(self.buffer), num_rows * self.entities, self.device)
 
     def at(self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]) -> torch.Tensor:
         """Return the scores of (row, entity) pairs."""
@@ -212,18 +225,23 @@ class _Scores:
         return counts[0], counts[1]
 
     def _compare(self, rows: Numbers, target: torch.Tensor) -> Numbers:
-        # Marks are floats, because torch adds floats much faster than booleans.
-        marks = self.buffer.new_empty(len(rows), self.width)
-        counts = torch.zeros(2, len(rows), dtype=torch.int64, device=self.device)
         contiguous = len(rows) == rows[-1] - rows[0] + 1
-        row_index = self._tensor(rows)
-        for tile in self.buffer:
-            scores = tile[rows[0] : rows[-1] + 1] if contiguous else tile[row_index]
-            torch.gt(scores, target, out=marks)
-            counts[0] += marks.sum(dim=1).long()
-            torch.eq(scores, target, out=marks)
-            counts[1] += marks.sum(dim=1).long()
-        return counts.cpu().numpy()
+        index = slice(rows[0], rows[-1] + 1) if contiguous else self._tensor(rows)
+
+        def count(tiles: slice) -> torch.Tensor:
+            # Marks are floats, because torch adds floats much faster than booleans.
+            marks = self.buffer.new_empty(len(rows), self.width)
+            counts = torch.zeros(2, len(rows), dtype=torch.int64, device=self.device)
+            for tile in self.buffer[tiles]:
+                scores = tile[index]
+                torch.gt(scores, target, out=marks)
+                counts[0] += marks.sum(dim=1).long()
+                torch.eq(scores, target, out=marks)
+                counts[1] += marks.sum(dim=1).long()
+            return counts
+
+        parts = [partial(count, tiles) for tiles in self._split(len(rows))]
+        return torch.stack(run_parts(parts, self.device)).sum(dim=0).cpu().numpy()
 
     def _flat_index(
         self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]

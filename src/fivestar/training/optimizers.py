@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adagrad import adagrad
 
 from fivestar.errors import SettingsError
 from fivestar.geometry.poincare_ball import expmap, project
 from fivestar.models.base import Model
 from fivestar.runs.settings import TrainingSettings
+from fivestar.threads import coarse_threads, run_parts, split_work
 from fivestar.training.gathered_rows import grad_of
 
 
@@ -46,8 +49,11 @@ class Optimizer:
         with self._slower_off_diagonal():
             if is_adam and grad.is_sparse:
                 self._step_all(grad)
-            elif grad.is_sparse:
-                self._step_touched(grad)
+            elif isinstance(self.torch_optimizer, torch.optim.Adagrad) or (
+                grad.is_sparse and isinstance(self.torch_optimizer, torch.optim.SGD)
+            ):
+                with coarse_threads():
+                    self._step_by_rows(grad)
             else:
                 self.torch_optimizer.step()
         if self.training.optimizer != "riemannian-sgd":
@@ -66,23 +72,25 @@ class Optimizer:
         columns.lerp_(before, 1 - self.model.off_diagonal_lr)
 
     @torch.no_grad()
-    def _step_touched(self, sparse_grad: Tensor) -> None:
+    def _step_by_rows(self, grad: Tensor) -> None:
         """Update the rows of the entity table that have a gradient, and all other tables."""
-        if isinstance(self.torch_optimizer, RiemannianSGD | RowAdagrad):
-            self.torch_optimizer.step()
-            return
-        table = self.model.entities
+        table, optimizer = self.model.entities, self.torch_optimizer
         table.grad = None
-        self.torch_optimizer.step()  # all other tables
-        table.grad = sparse_grad
-        touched, step = sparse_grad.indices()[0], sparse_grad.values()
-        group = self.torch_optimizer.param_groups[0]
-        if self.training.optimizer == "adagrad":
-            state = self.torch_optimizer.state[table]
+        optimizer.step()  # all other tables
+        table.grad = grad
+        group, state = optimizer.param_groups[0], optimizer.state[table]
+        if "sum" in state:
+            state["step"] += 1
+        if not grad.is_sparse:
+            update = partial(_adagrad_rows, table, grad, state, group)
+            rows = split_work(len(table), table.numel(), table.device)
+            run_parts([partial(update, part) for part in rows], table.device)
+            return
+        touched, step = grad.indices()[0], grad.values()
+        if "sum" in state:
             state["sum"].index_add_(0, touched, step.square())
             std = state["sum"].index_select(0, touched).sqrt_()
             step = step / std.add_(group["eps"])
-            state["step"] += 1
         table.index_add_(0, touched, step, alpha=-group["lr"])
 
     def _step_all(self, sparse_grad: Tensor) -> None:
@@ -95,6 +103,25 @@ class Optimizer:
         self.torch_optimizer.step()
         self._dense.index_fill_(0, touched, 0)
         table.grad = sparse_grad
+
+
+@torch.no_grad()
+def _adagrad_rows(
+    table: Tensor, grad: Tensor, state: dict[str, Tensor], group: dict[str, Any], rows: slice
+) -> None:
+    """Update some rows by the kernel of torch's Adagrad."""
+    adagrad(
+        [table[rows]],
+        [grad[rows]],
+        [state["sum"][rows]],
+        [state["step"] - 1],  # counted up by the kernel
+        fused=True,
+        lr=group["lr"],
+        weight_decay=group["weight_decay"],
+        lr_decay=group["lr_decay"],
+        eps=group["eps"],
+        maximize=False,
+    )
 
 
 @torch.no_grad()

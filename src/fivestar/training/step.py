@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fivestar.models.base import Model
 from fivestar.models.similarity import Similarity, Transposed
+from fivestar.threads import coarse_threads, run_parts, split_work
 from fivestar.training.candidates import (
     Candidates,
     CandidateSample,
@@ -65,7 +66,9 @@ class Step(ABC):
             return EntityGrad(self.model, touched)
         if self._dense is None:
             self._dense = torch.empty_like(self.model.entities)
-        return EntityGrad(self.model, rows=self._dense.zero_())
+        rows = split_work(len(self._dense), self._dense.numel(), self._dense.device)
+        run_parts([self._dense[part].zero_ for part in rows], self._dense.device)
+        return EntityGrad(self.model, rows=self._dense)
 
 
 @dataclass(frozen=True)
@@ -114,13 +117,15 @@ class CandidateStep(Step):
         # Label smoothing adds the score of every entity, so it touches all of them.
         if sample is not None and not self.loss.label_smoothing:
             touched = torch.unique(torch.cat([sample.ids, batch.entities]))
-        entity_grad = self._zero_grad(touched)
         add = self._add_head_queries if batch.exhaustive else self._add_tail_queries
-        losses = [add(part, size, sample, entity_grad) for part in batch.parts(self.workspace.rows)]
-        if self.loss.relation_loss.weight:
-            relation_loss = self.loss.relation_loss
-            losses.append(relation_loss.backward(self.model, entity_grad, batch, self.max_pairs))
-        return torch.stack(losses).sum()
+        parts, relation_loss = batch.parts(self.workspace.rows), self.loss.relation_loss
+        with coarse_threads():
+            entity_grad = self._zero_grad(touched)
+            losses = [add(part, size, sample, entity_grad) for part in parts]
+            if relation_loss.weight:
+                loss = relation_loss.backward(self.model, entity_grad, batch, self.max_pairs)
+                losses.append(loss)
+            return torch.stack(losses).sum()
 
     def _add_tail_queries(
         self,
