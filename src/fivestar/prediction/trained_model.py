@@ -238,6 +238,7 @@ class TrainedModel(Run):
         hits: tuple[int, ...] = HITS,
         graph: Any = None,
         memory: str | None = None,
+        sampled: int = 0,
         progress: Progress | None = None,
     ) -> Metrics:
         """Rank heads and tails of a split among all entities (filtered).
@@ -249,6 +250,9 @@ class TrainedModel(Run):
             hits: the k of hits@k.
             graph: rank the triples of this graph (anything `read_graph` reads), matched by name.
             memory: bound of the working set, such as "1GiB".
+            sampled: rank a random sample of this many queries, two per triple, the same for every
+                model; 0: all. The metrics are unbiased estimates of those of all queries, with
+                95 % confidence intervals below "sampled".
             progress: called with (queries ranked, queries in all).
 
         Returns:
@@ -258,7 +262,15 @@ class TrainedModel(Run):
             SettingsError: if the split is empty.
         """
         return evaluate(
-            self, split, by=by, task=task, hits=hits, graph=graph, memory=memory, progress=progress
+            self,
+            split,
+            by=by,
+            task=task,
+            hits=hits,
+            graph=graph,
+            memory=memory,
+            sampled=sampled,
+            progress=progress,
         )
 
     def complete(

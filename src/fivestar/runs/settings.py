@@ -18,6 +18,7 @@ from fivestar.runs.defaults import (
     GraphSize,
     default_training,
     defaults_for,
+    validation_sample,
     with_defaults_of,
     with_method,
 )
@@ -192,7 +193,8 @@ class TrainingSettings(_Section):
         0,
         ge=0,
         le=_MAX_COUNT,
-        description="Rank a fixed sample of this many validation queries, two per triple (0: all).",
+        description="Rank a fixed sample of this many validation queries, two per triple (0: all; "
+        "above 100,000 entities, 10,000 unless it is set).",
     )
     refit: bool = Field(
         default=False,
@@ -275,6 +277,10 @@ class Settings(_Section):
 
     def for_graph(self, graph: KnowledgeGraph) -> Settings:
         """Return the settings with the defaults that depend on the size of the graph filled in."""
+        sample = validation_sample(len(graph.entities))
+        if sample and "validation_queries" not in self.training.model_fields_set:
+            training = self.training.model_copy(update={"validation_queries": sample})
+            return self.model_copy(update={"training": training}).for_graph(graph)
         if self.is_concrete:
             return self
         size = GraphSize(len(graph.entities), len(graph.train), graph.pair_redundancy)
