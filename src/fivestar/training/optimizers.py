@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -42,23 +42,30 @@ class Optimizer:
         """
         for group in self.torch_optimizer.param_groups:
             group["lr"] = learning_rate(self.training, epochs_done)
-        if self.training.clip:
-            clip_gradients(self.tables, self.training.clip)
-        grad = grad_of(self.model.entities)
         is_adam = self.training.optimizer == "adam"
-        with self._slower_off_diagonal():
-            if is_adam and grad.is_sparse:
-                self._step_all(grad)
-            elif isinstance(self.torch_optimizer, torch.optim.Adagrad) or (
-                grad.is_sparse and isinstance(self.torch_optimizer, torch.optim.SGD)
-            ):
-                with coarse_threads():
-                    self._step_by_rows(grad)
-            else:
-                self.torch_optimizer.step()
-        if self.training.optimizer != "riemannian-sgd":
-            touched = grad.indices()[0] if grad.is_sparse and not is_adam else None
-            project_to_ball(self.model, touched)
+        is_sparse = grad_of(self.model.entities).is_sparse
+        # Other updates are passes over whole tables, in few operators that use all threads.
+        is_coarse = self.training.optimizer == "adagrad" or (is_sparse and not is_adam)
+        with coarse_threads() if is_coarse else nullcontext():
+            if self.training.clip:
+                clip_gradients(self.tables, self.training.clip)
+            grad = grad_of(self.model.entities)
+            with self._slower_off_diagonal():
+                self._update(grad)
+            if self.training.optimizer != "riemannian-sgd":
+                touched = grad.indices()[0] if is_sparse and not is_adam else None
+                project_to_ball(self.model, touched)
+
+    def _update(self, grad: Tensor) -> None:
+        """Update all tables, given the gradient of the entity table."""
+        if grad.is_sparse and isinstance(self.torch_optimizer, torch.optim.Adam):
+            self._step_all(grad)
+        elif isinstance(self.torch_optimizer, torch.optim.Adagrad) or (
+            grad.is_sparse and isinstance(self.torch_optimizer, torch.optim.SGD)
+        ):
+            self._step_by_rows(grad)
+        else:
+            self.torch_optimizer.step()
 
     @contextmanager
     def _slower_off_diagonal(self) -> Iterator[None]:

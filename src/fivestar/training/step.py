@@ -108,6 +108,7 @@ class CandidateStep(Step):
         self.similarity = similarity or model.similarity
         self.workspace = Workspace(max_rows, model.entities)
 
+    @coarse_threads()
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
         size = BatchSize(len(batch.entities), len(batch.answers), len(self.model.entities))
@@ -117,15 +118,13 @@ class CandidateStep(Step):
         # Label smoothing adds the score of every entity, so it touches all of them.
         if sample is not None and not self.loss.label_smoothing:
             touched = torch.unique(torch.cat([sample.ids, batch.entities]))
+        entity_grad = self._zero_grad(touched)
         add = self._add_head_queries if batch.exhaustive else self._add_tail_queries
-        parts, relation_loss = batch.parts(self.workspace.rows), self.loss.relation_loss
-        with coarse_threads():
-            entity_grad = self._zero_grad(touched)
-            losses = [add(part, size, sample, entity_grad) for part in parts]
-            if relation_loss.weight:
-                loss = relation_loss.backward(self.model, entity_grad, batch, self.max_pairs)
-                losses.append(loss)
-            return torch.stack(losses).sum()
+        losses = [add(part, size, sample, entity_grad) for part in batch.parts(self.workspace.rows)]
+        if self.loss.relation_loss.weight:
+            relation_loss = self.loss.relation_loss
+            losses.append(relation_loss.backward(self.model, entity_grad, batch, self.max_pairs))
+        return torch.stack(losses).sum()
 
     def _add_tail_queries(
         self,
