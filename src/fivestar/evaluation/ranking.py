@@ -21,6 +21,7 @@ from fivestar.graph.known_answers import KnownAnswers, query_keys
 from fivestar.graph.queries import Queries
 from fivestar.models.base import Model
 from fivestar.models.scoring import Tile, score_parts
+from fivestar.models.sharding import Shard
 from fivestar.models.similarity import TILE
 from fivestar.runs.units import format_bytes, parse_bytes
 from fivestar.threads import coarse_threads, run_parts, split_work
@@ -136,7 +137,7 @@ def rank_answers(
         NonFiniteScore: if a score is NaN.
     """
     # Ordered by side and relation, so that queries scored together are contiguous.
-    keys = query_keys(queries.reciprocal_relation, queries.entity, len(model.entities))
+    keys = query_keys(queries.reciprocal_relation, queries.entity, model.num_entities)
     _, first_of, query_of = np.unique(keys, return_index=True, return_inverse=True)
     distinct = queries[first_of]
     by_query = np.argsort(query_of, kind="stable")
@@ -155,7 +156,7 @@ def rank_answers(
         # Masked scores are NaN now, so known answers and the target compare as EXCLUDED.
         self_candidate[pairs] = _compare_self(scores.at(rows, queries.entity[pairs]), target)
         above, tied = scores.compare(rows, target)
-        others = scores.entities - np.bincount(known_row, minlength=len(batch))[rows]
+        others = model.num_entities - np.bincount(known_row, minlength=len(batch))[rows]
         ranks[:, pairs] = above + 1, above + tied + 1, others + 1
         if progress is not None:
             progress(first + len(batch), len(distinct))
@@ -179,15 +180,18 @@ def _check_tiles(tiles: Iterator[Tile]) -> None:
 class _Scores:
     """The scores of some queries with all entities, in tiles: one buffer for all batches.
 
-    Masked scores are NaN, which is neither above, below nor equal to anything.
+    Masked scores are NaN, which is neither above, below nor equal to anything. Processes that share
+    the entity table each have the scores of their own entities; all return the same.
     """
 
     def __init__(self, model: Model, score_bytes: int, num_queries: int) -> None:
-        self.model = model
+        self.model, self.shard = model, model.shard
         self.device = model.entities.device
         self.entities = len(model.candidates())
-        self.width = min(TILE, self.entities)
-        tiles = -(-self.entities // self.width)
+        # By the size of the largest shard, so that all processes rank the same queries at once.
+        largest = len(Shard(model.num_entities, 0, self.shard.size))
+        self.width = min(TILE, largest)
+        tiles = -(-largest // self.width)
         # A quarter is for comparisons: a tile of rows, and the marks of where they are above.
         size = model.entities.element_size() * self.width
         self.rows = max(1, min(num_queries, score_bytes * 3 // 4 // (tiles * size)))
@@ -199,7 +203,8 @@ class _Scores:
         starts = range(0, self.entities, self.width)
         tiles = [
             (start, tile[: len(queries), : self.entities - start])
-            for start, tile in zip(starts, self.buffer, strict=True)
+            # A smaller shard than the first one may have fewer tiles.
+            for start, tile in zip(starts, self.buffer, strict=False)
         ]
         parts = [tiles[part] for part in self._split(len(queries))]
         score_parts(self.model, queries, parts, _check_tiles)
@@ -210,10 +215,18 @@ class _Scores:
 
     def at(self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]) -> torch.Tensor:
         """Return the scores of (row, entity) pairs."""
-        return self.buffer.view(-1)[self._flat_index(rows, entities)]
+        if self.shard.is_whole:
+            return self.buffer.view(-1)[self._flat_index(rows, entities)]
+        own = self._owned(entities)
+        scores = self.buffer.new_zeros(len(rows))
+        scores[self._tensor(own)] = self.buffer.view(-1)[self._flat_index(rows[own], entities[own])]
+        return self.shard.sum(scores)
 
     def mask(self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]) -> None:
         """Exclude (row, entity) pairs from comparisons."""
+        if not self.shard.is_whole:
+            own = self._owned(entities)
+            rows, entities = rows[own], entities[own]
         self.buffer.view(-1)[self._flat_index(rows, entities)] = torch.nan
 
     def compare(self, rows: Numbers, target: torch.Tensor) -> tuple[Numbers, Numbers]:
@@ -241,13 +254,18 @@ class _Scores:
             return counts
 
         parts = [partial(count, tiles) for tiles in self._split(len(rows))]
-        return torch.stack(run_parts(parts, self.device)).sum(dim=0).cpu().numpy()
+        counts = torch.stack(run_parts(parts, self.device)).sum(dim=0)
+        return self.shard.sum(counts).cpu().numpy()
+
+    def _owned(self, entities: npt.NDArray[np.integer]) -> Numbers:
+        """Return the positions of the entities of this process."""
+        return np.flatnonzero((entities >= self.shard.start) & (entities < self.shard.stop))
 
     def _flat_index(
         self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]
     ) -> torch.Tensor:
         """Return the positions of (row, entity) pairs in the flat buffer."""
-        tile, column = np.divmod(entities.astype(np.int64), self.width)
+        tile, column = np.divmod(entities.astype(np.int64) - self.shard.start, self.width)
         return self._tensor((tile * self.rows + rows) * self.width + column)
 
     def _tensor(self, numbers: npt.NDArray[np.integer]) -> torch.Tensor:

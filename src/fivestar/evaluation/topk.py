@@ -17,6 +17,7 @@ from fivestar.graph.known_answers import KnownAnswers
 from fivestar.graph.queries import Ids, Queries
 from fivestar.models.base import Model
 from fivestar.models.scoring import BATCH_SIZE, Tile, new_parts, score_parts
+from fivestar.models.sharding import Shard
 from fivestar.threads import coarse_threads
 
 Scores = npt.NDArray[np.float32]
@@ -108,10 +109,12 @@ def answer_log_probs(model: Model, queries: Queries, answers: Ids) -> Scores:
         target = torch.as_tensor(answers[batch], device=model.entities.device)
         target_score = model.entities.new_zeros(len(target))
         parts = new_parts(model, len(target))
+        own_rows = target - model.shard.start
         totals = score_parts(
-            model, queries[batch], parts, partial(_log_total, target, target_score)
+            model, queries[batch], parts, partial(_log_total, own_rows, target_score)
         )
-        log_total = reduce(torch.logaddexp, totals)
+        log_total = _log_sum(model.shard, reduce(torch.logaddexp, totals))
+        target_score = model.shard.sum(target_score)
         log_probs.append((target_score - log_total).float().cpu().numpy())
     return np.concatenate(log_probs)
 
@@ -120,7 +123,7 @@ def _log_total(target: Tensor, target_score: Tensor, tiles: Iterator[Tile]) -> T
     """Return the log of the sum of exp(score) per row; write the scores of targets in these tiles.
 
     Args:
-        target: (B,) entity ids.
+        target: (B,) rows of the entity table; those of other processes are outside of it.
         target_score: (B,) their scores; those of other tiles are not written.
         tiles: filled tiles.
     """
@@ -133,7 +136,7 @@ def _log_total(target: Tensor, target_score: Tensor, tiles: Iterator[Tile]) -> T
 
 
 def _top_k(model: Model, queries: Queries, k: int, answer_filter: AnswerFilter) -> TopK:
-    device, num_entities = model.entities.device, len(model.entities)
+    device, num_entities = model.entities.device, model.num_entities
     known_rows, known_ids = answer_filter.known.of_queries(
         queries.entity, queries.reciprocal_relation
     )
@@ -155,7 +158,8 @@ def _top_k(model: Model, queries: Queries, k: int, answer_filter: AnswerFilter) 
         best = model.entities.new_full((len(queries), k), -torch.inf)
         ids = torch.full((len(queries), k), -1, device=device)
         log_total = best.new_full((len(queries),), -torch.inf)
-        for start, scores in tiles:
+        for first_row, scores in tiles:
+            start = model.shard.start + first_row
             log_total = torch.logaddexp(log_total, scores.logsumexp(dim=1))
             here = (column >= start) & (column < start + scores.shape[1])
             _mask(scores, row[here], column[here] - start, answer_filter.which)
@@ -173,6 +177,8 @@ def _top_k(model: Model, queries: Queries, k: int, answer_filter: AnswerFilter) 
     for other_best, other_ids, other_total in others:
         best, ids = _merge(best, ids, other_best, other_ids)
         log_total = torch.logaddexp(log_total, other_total)
+    best, ids = _merge_processes(model.shard, best, ids)
+    log_total = _log_sum(model.shard, log_total)
     check_no_nan(log_total.cpu().numpy())  # every score is part of it
     ids[best == -torch.inf] = -1
     answers = ids.cpu().numpy()
@@ -209,12 +215,28 @@ def _merge(
     best: Tensor, ids: Tensor, other_best: Tensor, other_ids: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the k best of those so far and of others, which have higher ids."""
-    k = best.shape[1]
     merged = torch.cat([best, other_best], dim=1)
-    merged_ids = torch.cat([ids, other_ids], dim=1)
-    # A stable sort, so that of equal scores those of lower ids, which came before, stay before.
-    ordered, order = merged.sort(dim=1, descending=True, stable=True)
-    return ordered[:, :k], merged_ids.gather(1, order[:, :k])
+    return _first(merged, torch.cat([ids, other_ids], dim=1), best.shape[1])
+
+
+def _first(scores: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest scores and their ids; of equal scores those that came before."""
+    ordered, order = scores.sort(dim=1, descending=True, stable=True)
+    return ordered[:, :k], ids.gather(1, order[:, :k])
+
+
+def _merge_processes(shard: Shard, best: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the k best of all processes that share the entity table."""
+    if shard.is_whole:
+        return best, ids
+    return _first(shard.concatenate(best, 1), shard.concatenate(ids, 1), best.shape[1])
+
+
+def _log_sum(shard: Shard, log_total: Tensor) -> Tensor:
+    """Return log Σ exp over all processes that share the entity table."""
+    if shard.is_whole:
+        return log_total
+    return shard.concatenate(log_total[:, None], 1).logsumexp(dim=1)
 
 
 def _largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -115,7 +115,8 @@ def score_parts(
     Args:
         model: the model.
         queries: B queries.
-        parts: tiles to write into, a part for each range of candidates; `new_parts` makes them.
+        parts: tiles to write into, a part for each range of candidates; `new_parts` makes them. If
+            several processes share the entity table, these are rows of this process.
         work: called once per part with an iterator that fills its tiles, one after the other; it
             may write to nothing that other parts use.
 
@@ -185,7 +186,8 @@ def _group(model: Model, queries: Queries) -> list[tuple[Rows, WriteScores]]:
 
 
 def _exhaustive(model: Model, relation: int, tails: Tensor) -> WriteScores:
-    return lambda start, out: model.score_head_tile(relation, tails, start, out)
+    tail = model.shard.rows(model.candidates().detach(), tails)
+    return lambda start, out: model.score_head_tile(relation, tail, start, out)
 
 
 def _rows(mask: npt.NDArray[np.bool_], device: torch.device) -> Rows:

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from fivestar.models.base import Model
+from fivestar.models.sharding import Shard
 from fivestar.models.similarity import TILE
-from fivestar.training.gathered_rows import EntityGrad, GatheredRows
+from fivestar.training.gathered_rows import EntityGrad, GatheredRows, summed_gradients
 
 # Numbers are sampled from a permutation if at least this share of them is.
 _LARGE_SHARE = 0.25
@@ -88,6 +89,13 @@ def sample_distinct(size: int, limit: int, device: torch.device) -> Tensor:
     return sample
 
 
+def own_sample(sample: CandidateSample, shard: Shard) -> CandidateSample:
+    """Return the part of a sample that this process holds, as rows of its entity table."""
+    size, weight = sample.sampled
+    sampled, answers = (shard.local(ids).rows for ids in (sample.ids[:size], sample.ids[size:]))
+    return CandidateSample(torch.cat([sampled, answers]), SampleWeight(len(sampled), weight))
+
+
 class Candidates:
     """All entities as tails: a view of the entity table and of its gradient."""
 
@@ -101,7 +109,7 @@ class Candidates:
         self.answer_table = self.table, self.table_grad
 
     def answer_rows(self, answers: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows of `answer_table`, and of its gradient, that belong to entities."""
+        """Return the rows of `answer_table`, and of its gradient, of rows of the entity table."""
         return answers, self.entity_grad.index_of(answers)
 
     def scatter(self) -> None:
@@ -146,20 +154,21 @@ class TransformedEntities(Candidates):
         self.answer_table = self.table, self.table_grad
 
     def answer_rows(self, answers: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows of `answer_table`, and of its gradient, that belong to entities."""
+        """Return the rows of `answer_table`, and of its gradient, of rows of the entity table."""
         size = self.sampled.size  # behind the sampled ones, ids are in ascending order
         rows = size + torch.searchsorted(self.ids[size:], answers)
         return rows, rows
 
     def backward(self) -> None:
         """Backpropagate the gradient of the transformed entities to the model's tables."""
-        for ids, grad in zip(
-            torch.split(self.ids, TILE), torch.split(self.table_grad, TILE), strict=True
-        ):
-            rows, transformed = self._transform(ids)
-            rows.backward([transformed], [grad])
+        with summed_gradients(self.model):
+            for ids, grad in zip(
+                torch.split(self.ids, TILE), torch.split(self.table_grad, TILE), strict=True
+            ):
+                rows, transformed = self._transform(ids)
+                rows.backward([transformed], [grad])
 
     def _transform(self, ids: Tensor) -> tuple[GatheredRows, Tensor]:
         rows = GatheredRows(self.model, self.entity_grad)
-        head, relation = rows.heads(ids), rows.relations(self.relation)
+        head, relation = rows.own_heads(ids), rows.relations(self.relation)
         return rows, self.model.transform(head, relation.expand(len(head), -1))

@@ -159,7 +159,7 @@ class NegativeStep(Step):
         candidates: Iterable[Tensor] = (self._candidates(batch, part) for part in parts)
         num_ids = len(batch.entities) + num_triples * (1 + self.sampler.num_negatives)
         touched = None
-        if num_ids < _FEW * len(self.model.entities):
+        if num_ids < _FEW * self.model.num_entities:
             candidates = list(candidates)
             used = [batch.entities, *(ids.flatten() for ids in candidates)]
             touched = torch.unique(torch.cat(used))
@@ -183,8 +183,11 @@ class NegativeStep(Step):
         head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 or 1 + k, D)
         weights = self._weights(batch.side_relations[rows], num_triples)
         query_grad, total = torch.empty_like(query), model.entities.new_zeros(())
+        # Tails that are given are few; of many candidates, each process scores those it holds.
+        is_whole = model.shard.is_whole or batch.exhaustive
+        compare = self._compare if is_whole else self._compare_own
         for part in slices(len(tails), self.max_triples):
-            loss, query_grad[part] = self._compare(
+            loss, query_grad[part] = compare(
                 query.detach()[part],
                 GatheredRows(model, entity_grad),
                 tails[part],
@@ -234,6 +237,40 @@ class NegativeStep(Step):
             loss = loss + penalty * (self.reg_weight / num_triples)
         gathered.backward([loss], [None])
         return loss.detach(), grad_of(query)
+
+    def _compare_own(
+        self,
+        query: Tensor,
+        gathered: GatheredRows,
+        tails: Tensor,
+        weights: Tensor,
+        num_triples: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Do what `_compare` does, each process for the candidates that it holds.
+
+        Scores (T, 1 + k) and gradients of queries are summed over all processes, but no rows.
+        """
+        shard, query = self.model.shard, query.requires_grad_()  # (T, 1, D)
+        positions, own_rows = shard.local(tails.reshape(-1))
+        assert positions is not None  # noqa: S101  (the table is sharded)
+        rows, columns = positions // tails.shape[1], positions % tails.shape[1]
+        tail = gathered.own_tails(own_rows)  # (n, D)
+        own_scores = self.model.similarity.score_pairs(query[rows, 0], tail)  # (n,)
+        scores = query.new_zeros(tails.shape)
+        scores[rows, columns] = own_scores.detach()
+        scores = shard.sum(scores).requires_grad_()
+        loss = self.loss(scores[:, 0], scores[:, 1:]) @ weights
+        torch.autograd.backward([loss])
+        outputs, grads = [own_scores], [grad_of(scores)[rows, columns]]
+        penalty = query.new_zeros(())
+        if self.regularizer is not None:
+            penalty = self.regularizer.tail_penalty(self.model, tail[columns == 0])
+            penalty = penalty * (self.reg_weight / num_triples)
+            outputs.append(penalty)
+            grads.append(torch.ones_like(penalty))
+        gathered.backward(outputs, grads)
+        query_grad = torch.zeros_like(query) if query.grad is None else query.grad
+        return loss.detach() + shard.sum(penalty.detach()), shard.sum(query_grad)
 
     def _weights(self, side_relations: Tensor, num_triples: int) -> Tensor:
         """Return the weight (T,) of each triple."""

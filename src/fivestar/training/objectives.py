@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from fivestar.models.sharding import Shard
 from fivestar.models.similarity import TILE, Similarity
 from fivestar.plugins import OBJECTIVES
 from fivestar.threads import run_parts, split_work
@@ -183,22 +184,24 @@ def score_candidates(
         objective: softmax or bce.
         query: (B, D) transformed heads.
         weight: (B,) weight of each query.
-        candidates: N candidates; their gradient is added to `candidates.table_grad`.
+        candidates: N candidates; their gradient is added to `candidates.table_grad`. Processes that
+            share the entity table each have their own.
         similarity: how a query and a candidate give a score.
         workspace: for at least (B, N) scores.
 
     Returns:
-        The weighted loss, and its gradient (B, D) with respect to the query.
+        The weighted loss, and its gradient (B, D) with respect to the query: the part of this
+        process, to be summed over all.
     """
-    table = candidates.table
+    table, shard = candidates.table, candidates.model.shard
     tiles = workspace.tiles(len(query), len(table), candidates.sampled.size)
     scores = _TiledScores(objective, query, candidates, similarity, tiles)
     reference = query.new_zeros(len(query))
     if objective.is_relative:
-        reference = _row_maxima(query, table[:_NUM_REFERENCE], similarity)
+        reference = _row_maxima(query, table[:_NUM_REFERENCE], similarity, shard)
     total, query_grad = scores.forward(reference)
     if objective.is_relative and not (total < _SUM_LIMIT).all():
-        reference = _row_maxima(query, table, similarity)
+        reference = _row_maxima(query, table, similarity, shard)
         total, query_grad = scores.forward(reference)
     loss, row_weight = objective.finish(total, weight)
     scores.backward(row_weight)
@@ -223,7 +226,7 @@ class _TiledScores:
         for other_total, other_grad in others:  # always in the order of the candidates
             total += other_total
             query_grad += other_grad
-        return total, query_grad
+        return self.candidates.model.shard.sum(total), query_grad
 
     def backward(self, row_weight: Tensor) -> None:
         """Add the gradient of the candidates, given filled tiles and the factor of each row."""
@@ -233,7 +236,8 @@ class _TiledScores:
     def _parts(self) -> list[list[tuple[slice, Tensor]]]:
         numbers = len(self.query) * len(self.candidates.table)
         parts = split_work(len(self.tiles), numbers, self.query.device)
-        return [self.tiles[part] for part in parts]
+        # Of a small sample, a process may have no candidate.
+        return [self.tiles[part] for part in parts] or [[]]
 
     def _forward(
         self, reference: Tensor, tiles: list[tuple[slice, Tensor]], *, is_shifted: bool
@@ -241,7 +245,7 @@ class _TiledScores:
         """Fill some tiles: everything that needs a tile is done while it is in the cache."""
         query, similarity, sampled = self.query, self.similarity, self.candidates.sampled
         total, query_grad = torch.zeros_like(reference), torch.zeros_like(query)
-        last_sampled = min(sampled.size, tiles[-1][0].stop)
+        last_sampled = min(sampled.size, max((columns.stop for columns, _ in tiles), default=0))
         for columns, scores in tiles:
             candidates = self.candidates.table[columns]
             similarity.forward(query, candidates, scores, self.objective.scale)
@@ -266,12 +270,16 @@ class _TiledScores:
             self.similarity.add_candidate_grad(self.query, weight, candidates, score_grad, grad)
 
 
-def _row_maxima(query: Tensor, table: Tensor, similarity: Similarity) -> Tensor:
-    """Return the highest score of each row; 0 for all rows if all of them are close to 0."""
+def _row_maxima(query: Tensor, table: Tensor, similarity: Similarity, shard: Shard) -> Tensor:
+    """Return the highest score of each row; 0 for all rows if all of them are close to 0.
+
+    Processes that share the entity table get the same, that of all their tables.
+    """
     highest = torch.full_like(query[:, 0], -torch.inf)
     for start in range(0, len(table), TILE):
         candidates = table[start : start + TILE]
         scores = query.new_empty(len(query), len(candidates))
         similarity.forward(query, candidates, scores, _LOG2E)
         torch.maximum(highest, scores.amax(dim=1), out=highest)
+    highest = shard.max(highest)
     return torch.zeros_like(highest) if highest.abs().max() < _NEAR_ZERO else highest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -48,7 +48,7 @@ class Optimizer:
         is_coarse = self.training.optimizer == "adagrad" or (is_sparse and not is_adam)
         with coarse_threads() if is_coarse else nullcontext():
             if self.training.clip:
-                clip_gradients(self.tables, self.training.clip)
+                clip_gradients(self.model, self.training.clip)
             grad = grad_of(self.model.entities)
             with self._slower_off_diagonal():
                 self._update(grad)
@@ -132,16 +132,16 @@ def _adagrad_rows(
 
 
 @torch.no_grad()
-def clip_gradients(tables: Sequence[Tensor], limit: float) -> None:
-    """Scale all gradients so that their norm, taken together, is at most the limit.
-
-    Args:
-        tables: tables with dense or sparse gradients.
-        limit: the norm.
-    """
-    grads = [grad.values() if (grad := grad_of(table)).is_sparse else grad for table in tables]
-    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in grads]))
-    scale = (limit / (norm + 1e-6)).clamp(max=1.0)
+def clip_gradients(model: Model, limit: float) -> None:
+    """Scale all gradients of a model so that their norm, taken together, is at most the limit."""
+    grads, norms = [], []
+    for table in model.parameters():
+        grad = grad_of(table)
+        grads.append(grad.values() if grad.is_sparse else grad)
+        norm = torch.linalg.vector_norm(grads[-1])
+        is_sharded = table is model.entities and not model.shard.is_whole
+        norms.append(model.shard.sum(norm.square()).sqrt() if is_sharded else norm)
+    scale = (limit / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
     for grad in grads:
         grad.mul_(scale)
 

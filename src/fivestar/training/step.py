@@ -25,6 +25,7 @@ from fivestar.training.candidates import (
     CandidateSample,
     SampledCandidates,
     TransformedEntities,
+    own_sample,
     sample_candidates,
 )
 from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of
@@ -111,13 +112,15 @@ class CandidateStep(Step):
     @coarse_threads()
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
-        size = BatchSize(len(batch.entities), len(batch.answers), len(self.model.entities))
+        size = BatchSize(len(batch.entities), len(batch.answers), self.model.num_entities)
         sample, touched = None, None
         if self.loss.num_candidates:
             sample = sample_candidates(batch.answers, self.loss.num_candidates, size.entities)
         # Label smoothing adds the score of every entity, so it touches all of them.
         if sample is not None and not self.loss.label_smoothing:
             touched = torch.unique(torch.cat([sample.ids, batch.entities]))
+        if sample is not None:
+            sample = own_sample(sample, self.model.shard)
         entity_grad = self._zero_grad(touched)
         add = self._add_head_queries if batch.exhaustive else self._add_tail_queries
         losses = [add(part, size, sample, entity_grad) for part in batch.parts(self.workspace.rows)]
@@ -185,7 +188,12 @@ class CandidateStep(Step):
         candidates: Candidates,
         similarity: Similarity,
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss and its gradient by the query (B, D); add those of the candidates."""
+        """Return the loss and its gradient by the query (B, D); add those of the candidates.
+
+        Of processes that share the entity table, each adds the answers that it holds.
+        """
+        shard, own = self.model.shard, self.model.shard.local(batch.answers)
+        pair_rows = batch.rows if own.positions is None else batch.rows[own.positions]
         objective, smoothing = self.loss.objective, self.loss.label_smoothing
         weights = objective.weights(batch.counts.to(query.dtype), size, smoothing)
         loss, query_grad = score_candidates(
@@ -193,15 +201,16 @@ class CandidateStep(Step):
         )
         candidates.scatter()
         table, table_grad = candidates.answer_table
+        losses = [query.new_zeros(())]
         if smoothing:
             uniform_loss, uniform_grad = similarity.sum_all_with_grad(
                 query, weights.uniform, table, table_grad
             )
-            loss, query_grad = loss + uniform_loss, query_grad.add_(uniform_grad)
-        losses = []
-        for pairs in slices(len(batch.answers), self.max_pairs):
-            rows = batch.rows[pairs]
-            answer_rows, grad_rows = candidates.answer_rows(batch.answers[pairs])
+            losses.append(uniform_loss)
+            query_grad.add_(uniform_grad)
+        for pairs in slices(len(pair_rows), self.max_pairs):
+            rows = pair_rows[pairs]
+            answer_rows, grad_rows = candidates.answer_rows(own.rows[pairs])
             answer = table.index_select(0, answer_rows)  # (T, D)
             score, by_query, by_answer = similarity.sum_pairs_with_grad(
                 query.index_select(0, rows), answer
@@ -217,7 +226,7 @@ class CandidateStep(Step):
             answer_grad = grad_of(answer).add_(by_answer, alpha=weights.answer)
             table_grad.index_add_(0, grad_rows, answer_grad)
             losses.append(penalty.detach())
-        return loss + torch.stack(losses).sum(), query_grad
+        return loss + shard.sum(torch.stack(losses).sum()), shard.sum(query_grad)
 
     def _penalty(
         self, rows: GatheredRows, triples: tuple[Tensor, Tensor, Tensor], size: BatchSize
