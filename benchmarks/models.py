@@ -25,6 +25,7 @@ from fivestar.models.registry import MODELS, make_model
 from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
+from fivestar.training.optimizers import Optimizer
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.resources import part_sizes
 from fivestar.training.step import CandidateStep, Loss, Step
@@ -39,7 +40,7 @@ def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -
     model = make_model(name, entities, 2 * relations, dim)
     model.reset_parameters(generator)
     queries = GroupedQueries.of(graph.train, relations)
-    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.01, fused=True)
+    optimizer = Optimizer(model, TrainingSettings(optimizer="adagrad", lr=0.01))
     step: Step
     if objective == "softmax":
         step = CandidateStep(model, Loss(REGULARIZERS["n3"], 0.01), max_rows=500)
@@ -51,7 +52,7 @@ def steps(graph: fivestar.KnowledgeGraph, name: str, dim: int, objective: str) -
     while True:
         for batch in queries.batches(500, generator, CPU):
             step.gradients(batch)
-            optimizer.step()
+            optimizer.step(0.0)
             yield len(batch.answers)
 
 

@@ -7,15 +7,22 @@ reimplemented from its description: 8d reals per entity, one row of scores per t
 torch's Adagrad. `pykeen` is PyKEEN's ComplEx with LCWA training and cross-entropy. The peak
 speed is that of a product of two large square matrices, measured in the same windows.
 
+With `--busy`, the step of fivestar alone is measured with one thread and with all, in turns, beside
+this many other processes that use a core each (0: an idle machine).
+
     FIVESTAR_DATA=... python benchmarks/train_speed.py wn18rr:100 fb15k-237:100 wn18rr:500
+    FIVESTAR_DATA=... python benchmarks/train_speed.py fb15k-237:100 --busy 0 1 3
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -26,6 +33,8 @@ from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.registry import make_model
 from fivestar.plugins import REGULARIZERS
+from fivestar.runs.settings import TrainingSettings
+from fivestar.training.optimizers import Optimizer
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.step import CandidateStep, Loss
 
@@ -41,7 +50,7 @@ def ours(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Contestant:
     generator = torch.Generator().manual_seed(0)
     model.reset_parameters(generator)
     step = CandidateStep(model, Loss(REGULARIZERS["n3-transformed"], 0.1), rows)
-    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, fused=True)
+    optimizer = Optimizer(model, TrainingSettings(optimizer="adagrad", lr=0.1))
     queries = GroupedQueries.of(graph.train, relations)
 
     def forever() -> Iterator[int]:
@@ -50,7 +59,7 @@ def ours(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Contestant:
                 if len(batch.entities) < rows:
                     continue
                 step.gradients(batch)
-                optimizer.step()
+                optimizer.step(0.0)
                 yield len(batch.answers)
 
     steps = forever()
@@ -197,13 +206,63 @@ def compare(name: str, dim: int, rows: int, windows: int, seconds: float) -> Non
     )
 
 
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Run processes that use a core each within the context."""
+    loop = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(loop) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def compare_threads(
+    name: str, dim: int, rows: int, windows: int, seconds: float, busy: list[int]
+) -> None:
+    """Measure one thread and all threads in turns, beside busy processes."""
+    step = ours(fivestar.read_graph(name), dim, rows)
+    counts = sorted({1, torch.get_num_threads()})
+    for processes in busy:
+        rates: dict[int, list[float]] = {threads: [] for threads in counts}
+        with busy_processes(processes):
+            for window in range(windows + 1):
+                for threads in counts:
+                    torch.set_num_threads(threads)
+                    start, done = time.perf_counter(), 0
+                    while time.perf_counter() - start < seconds:
+                        done += step()
+                    if window:  # the first warms up
+                        rates[threads].append(done / (time.perf_counter() - start))
+        for threads, values in rates.items():
+            ratio = statistics.median(a / b for a, b in zip(values, rates[1], strict=True))
+            print(
+                f"| {name} d={dim} | {processes} | {threads} "
+                f"| {statistics.median(values):,.0f} | {ratio:.2f} |",
+                flush=True,
+            )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", default=["wn18rr:100", "fb15k-237:100", "wn18rr:500"])
     parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--windows", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--busy", type=int, nargs="+", help="other processes on the machine")
     arguments = parser.parse_args()
+    if arguments.busy is not None:
+        print("| case | busy processes | threads | triples/s (median) | × one thread (median) |")
+        print("|---|---|---|---|---|")
+        for case in arguments.cases:
+            graph_name, _, dimension = case.partition(":")
+            windows, length = arguments.windows, arguments.seconds
+            compare_threads(
+                graph_name, int(dimension), arguments.rows, windows, length, arguments.busy
+            )
+        sys.exit()
     print("| case | step | triples/s (median) | fivestar is × (median) |\n|---|---|---|---|")
     for case in arguments.cases:
         graph_name, _, dimension = case.partition(":")

@@ -59,7 +59,7 @@ def test_against_sorting(which, reciprocals, seed, top):
     allowed = rng.random(ENTITIES) < 0.7 if seed % 2 else None
     allows_self = rng.random(RELATIONS) < 0.5 if seed % 3 else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fivestar.evaluation.topk.TILE", 8)
+        patch.setattr("fivestar.models.scoring.TILE", 8)
         patch.setattr("fivestar.models.scoring.BATCH_SIZE", 9)
         found = top_k(model, queries, top, AnswerFilter(known, which, allowed, allows_self))
     for row, (head, relation) in enumerate(zip(queries.entity, queries.relation, strict=True)):
@@ -98,7 +98,7 @@ def test_the_largest_by_blocks(seed, k, columns):
 
 @pytest.mark.parametrize("reciprocals", [True, False])
 def test_log_probabilities_of_answers(reciprocals, monkeypatch):
-    monkeypatch.setattr("fivestar.evaluation.topk.TILE", 8)
+    monkeypatch.setattr("fivestar.models.scoring.TILE", 8)
     for module in ("evaluation.topk", "models.scoring"):
         monkeypatch.setattr(f"fivestar.{module}.BATCH_SIZE", 4)
     model, rng = made(reciprocals=reciprocals), np.random.default_rng(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +14,7 @@ from tests.graphs import people_graph
 from typer.testing import CliRunner
 
 import fivestar
+from fivestar import threads
 from fivestar.cli.main import app
 from fivestar.errors import OutputError, SettingsError
 from fivestar.evaluation.calibration import Calibration
@@ -72,8 +75,12 @@ def everything(trained):
     ],
     ids=str,
 )
-def test_agrees_with_scoring_everything(model, goal, monkeypatch):
-    monkeypatch.setattr(completion, "TILE", 16)
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_agrees_with_scoring_everything(model, goal, num_threads, monkeypatch, request):
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    torch.set_num_threads(num_threads)
+    monkeypatch.setattr(threads, "_MIN_NUMBERS", 1)
+    monkeypatch.setattr(scoring, "TILE", 16)
     monkeypatch.setattr(completion, "BATCH_SIZE", 11)
     monkeypatch.setattr(scoring, "BATCH_SIZE", 11)
     found = complete(model, goal)

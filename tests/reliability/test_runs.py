@@ -357,8 +357,8 @@ def test_the_last_update_is_checked_too(graph, tmp_path, monkeypatch):
 
     real = Optimizer.step
 
-    def breaks(self, epochs_done, touched=None):
-        real(self, epochs_done, touched)
+    def breaks(self, epochs_done):
+        real(self, epochs_done)
         with torch.no_grad():
             self.model.entities[0, 0] = torch.inf
 

@@ -28,7 +28,7 @@ from fivestar.analysis import tsne
 from fivestar.cancellation import cancel_when, check_cancelled
 from fivestar.errors import Cancelled, DamagedRun, SettingsError, UnknownName
 from fivestar.graph.queries import Queries
-from fivestar.models.scoring import score_tiles
+from fivestar.models.scoring import score_parts
 from fivestar.runs.run import Run, build_model, load_run
 from fivestar.runs.settings import make_settings
 from fivestar.server import responses
@@ -269,9 +269,13 @@ def test_cancellation_is_noticed_between_tiles(run_folder):
     model, seen = fivestar.load(run_folder).model, []
     queries = Queries.for_tails(np.array([0]), np.array([0]), 4)
     tiles = ((start, torch.empty(1, 1)) for start in range(10))
-    scored = (seen.append(start) for start, _ in score_tiles(model, queries, tiles))
+
+    def work(filled):
+        for start, _ in filled:
+            seen.append(start)
+
     with pytest.raises(Cancelled), cancel_when(lambda: len(seen) == 3):
-        list(scored)
+        score_parts(model, queries, [tiles], work)
     assert seen == [0, 1, 2]
 
 

@@ -63,6 +63,7 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits(graph):
         {"batch_size": 20},
         {"optimizer": "adam", "lr": 0.01},
         {"optimizer": "sgd"},
+        {"optimizer": "row-adagrad"},
         {"lr": 0.01},
         {"regularizer": "n3"},
         {"regularizer": "f2"},
@@ -106,7 +107,7 @@ def test_every_setting_of_the_model_changes_the_result(graph, change):
     assert not same(tables(plain), tables(other))
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam", "sgd"])
 @pytest.mark.parametrize("candidates", [0, 3])
 def test_off_diagonal_lr_scales_only_off_diagonal_entries(graph, optimizer, candidates):
     def after_one_step(rate):
@@ -321,7 +322,7 @@ def test_validation_uses_the_averaged_weights_and_training_does_not(graph):
 
 
 @pytest.mark.parametrize("epoch", [1, 2, 3])
-@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam", "sgd"])
 def test_a_stopped_run_resumes_to_the_same_bits(graph, tmp_path, epoch, optimizer):
     settings = small(optimizer=optimizer, lr=0.02)
     whole = fivestar.train(graph, settings, tmp_path / "whole")

@@ -10,8 +10,15 @@ from tests.models.forms import made
 
 from fivestar.errors import SettingsError
 from fivestar.geometry.poincare_ball import MARGIN, expmap, project
+from fivestar.models.registry import make_model
 from fivestar.runs.settings import TrainingSettings
-from fivestar.training.optimizers import Optimizer, WeightAverage, learning_rate, project_to_ball
+from fivestar.training.optimizers import (
+    Optimizer,
+    WeightAverage,
+    clip_gradients,
+    learning_rate,
+    project_to_ball,
+)
 
 
 def with_gradients(form, touched=None, seed=0):
@@ -70,7 +77,80 @@ def test_gradients_are_clipped_to_their_norm_together():
         torch.testing.assert_close(table.detach(), other, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "sgd", "adam", "riemannian-sgd"])
+def sparse(grad, rows):
+    return torch.sparse_coo_tensor(
+        rows[None], grad[rows], grad.shape, is_coalesced=True, check_invariants=True
+    )
+
+
+def test_sparse_gradients_are_clipped_as_dense_ones():
+    touched = torch.tensor([1, 4, 6])
+    models = [with_gradients("complex", touched) for _ in range(2)]
+    models[1].entities.grad = sparse(models[1].entities.grad, touched)
+    for model in models:
+        clip_gradients(model, 0.01)
+    for table, other in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(table.grad, other.grad.to_dense())
+    norm = torch.sqrt(sum(table.grad.square().sum() for table in models[0].parameters()))
+    assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+@given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 99))
+def test_row_adagrad_divides_each_row_by_the_root_of_its_summed_mean_squares(steps, dim, seed):
+    model = make_model("distmult", 4, 2, dim)
+    model.reset_parameters(torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = Optimizer(model, TrainingSettings(optimizer="row-adagrad", lr=0.3, decay="none"))
+    entities, relations = (table.detach().clone() for table in model.parameters())
+    row_sums, sums = torch.zeros(4, 1), torch.zeros(2, dim)
+    for _ in range(steps):
+        for table in model.parameters():
+            table.grad = torch.randn(table.shape, generator=generator)
+        row_sums += (model.entities.grad**2).sum(dim=1, keepdim=True) / dim
+        sums += model.relations.grad**2
+        entities -= 0.3 * model.entities.grad / row_sums.sqrt()
+        relations -= 0.3 * model.relations.grad / sums.sqrt()
+        optimizer.step(0.0)
+    torch.testing.assert_close(model.entities.detach(), entities)
+    torch.testing.assert_close(model.relations.detach(), relations)
+
+
+@given(st.integers(1, 5), st.booleans(), st.integers(0, 99))
+def test_row_adagrad_of_rows_of_one_number_is_adagrad(steps, is_sparse, seed):
+    touched = torch.tensor([0, 2])
+    models = [make_model("distmult", 4, 2, 1) for _ in range(2)]
+    for model in models:
+        model.reset_parameters(torch.Generator().manual_seed(seed))
+    optimizers = [
+        Optimizer(model, TrainingSettings(optimizer=name, lr=0.3, decay="none"))
+        for model, name in zip(models, ("row-adagrad", "adagrad"), strict=True)
+    ]
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        grads = [torch.randn(t.shape, generator=generator) for t in models[0].parameters()]
+        for model, optimizer in zip(models, optimizers, strict=True):
+            for table, grad in zip(model.parameters(), grads, strict=True):
+                table.grad = grad.clone()
+            if is_sparse:
+                model.entities.grad = sparse(model.entities.grad, touched)
+            optimizer.step(0.0)
+    for mine, theirs in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_row_adagrad_halves_the_memory_of_the_entity_table():
+    """One number per entity, so table and state are hardly more than the table."""
+
+    def state_numbers(optimizer):
+        model = make_model("complex", 50, 4, 10)
+        own = Optimizer(model, TrainingSettings(optimizer=optimizer)).torch_optimizer
+        return own.state[model.entities]["sum"].numel()
+
+    assert state_numbers("adagrad") == 50 * 20
+    assert state_numbers("row-adagrad") == 50
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "sgd", "adam", "riemannian-sgd"])
 def test_updating_the_touched_rows_is_the_whole_update(optimizer):
     """Twice, so that the state of the first update counts."""
     touched = torch.tensor([1, 4, 6])
@@ -80,20 +160,22 @@ def test_updating_the_touched_rows_is_the_whole_update(optimizer):
     optimizers = [Optimizer(model, settings) for model in models]
     for seed in (0, 1):
         source = with_gradients(form, touched, seed)
-        for model, rows, own in zip(models, (None, touched), optimizers, strict=True):
+        for model, own in zip(models, optimizers, strict=True):
             for table, other in zip(model.parameters(), source.parameters(), strict=True):
                 table.grad = other.grad.clone()
-            own.step(0.0, rows)
-            assert torch.equal(model.entities.grad, source.entities.grad)
+            if model is models[1]:
+                model.entities.grad = sparse(model.entities.grad, touched)
+            own.step(0.0)
+            assert torch.equal(model.entities.grad.to_dense(), source.entities.grad)
     for table, other in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(table, other)
-    if optimizer == "adagrad":
+    if optimizer.endswith("adagrad"):
         first, second = (
             own.torch_optimizer.state[model.entities]
             for own, model in zip(optimizers, models, strict=True)
         )
         torch.testing.assert_close(first["sum"], second["sum"])
-        assert first["step"] == second["step"] == 2
+        assert optimizer == "row-adagrad" or first["step"] == second["step"] == 2
 
 
 def test_a_riemannian_step_follows_the_geodesic():

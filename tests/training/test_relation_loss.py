@@ -8,6 +8,7 @@ import torch
 from tests.models.forms import FORMS, made
 from tests.training.test_step import CPU, facts
 
+from fivestar.training.gathered_rows import EntityGrad
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.relation_loss import RelationLoss
 from fivestar.training.step import CandidateStep, Loss
@@ -49,6 +50,7 @@ def test_sampled_relations_represent_all_but_the_true_one():
     batch = a_batch()
     model = made("fivestar mobius hermitian inner", entities=30, relations=RELATIONS, scale=0.5)
     CandidateStep(model, Loss(), 8)  # allocates the gradients
+    grad = EntityGrad(model)
 
     def exp_loss(num_candidates):
         one = batch._replace(
@@ -58,7 +60,7 @@ def test_sampled_relations_represent_all_but_the_true_one():
             rows=batch.rows[:1],
             answers=batch.answers[:1],
         )
-        return RelationLoss(1.0, num_candidates).backward(model, one, 1 << 14).exp().item()
+        return RelationLoss(1.0, num_candidates).backward(model, grad, one, 1 << 14).exp().item()
 
     torch.manual_seed(0)
     some = [exp_loss(2) for _ in range(1500)]
@@ -71,6 +73,7 @@ def test_no_more_triples_are_used_than_there_are_queries():
     assert len(batch.answers) > len(batch.entities)
     model = made("complex", entities=8, relations=RELATIONS, scale=1.0)
     CandidateStep(model, Loss(), 8)
+    grad = EntityGrad(model)
     torch.manual_seed(1)
-    found = {RelationLoss(1.0).backward(model, batch, 1 << 14).item() for _ in range(20)}
+    found = {RelationLoss(1.0).backward(model, grad, batch, 1 << 14).item() for _ in range(20)}
     assert len(found) > 1

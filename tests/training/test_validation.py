@@ -17,10 +17,10 @@ from tests.graphs import people_graph
 import fivestar
 from fivestar.errors import GraphWarning, SettingsError, SplitImpossible
 from fivestar.evaluation.report import evaluate
+from fivestar.evaluation.sampling import sample_triples
 from fivestar.graph.triples import Triples
 from fivestar.training import loop, validation
 from fivestar.training.checkpoint import read_progress
-from fivestar.training.validation import sample_triples
 
 TRAINING = {"epochs": 6, "batch_size": 40, "evaluate_every": 2, "threads": 1}
 

@@ -30,7 +30,7 @@ def without(graph, name):
     )
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam", "sgd"])
 def test_a_warm_start_on_the_same_graph_starts_from_the_same_weights(graph, tmp_path, optimizer):
     settings = small(epochs=2, optimizer=optimizer, lr=0.01, evaluate_every=0)
     fivestar.train(graph, settings, tmp_path / "first")

@@ -22,7 +22,7 @@ _NOTABLE = 0.005
 EXAMPLE = "Example: fivestar evaluate my_run --split test --by relation"
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913  (one per option)
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     *,
     split: Annotated[
@@ -51,6 +51,14 @@ def evaluate(
         str | None,
         typer.Option(help="Limit of the working set, as in 1GiB.", show_default=False),
     ] = None,
+    sampled: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Rank a random sample of this many queries, two per triple, and estimate the "
+            "metrics of all (0: rank all).",
+        ),
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
 ) -> None:
     """Evaluate a run: filtered ranks of heads and tails among all entities."""
@@ -58,11 +66,18 @@ def evaluate(
     model = fivestar.load(run)
     if graph is None and not len(model.graph.split(split)):
         raise SettingsError(f"{run}: has no {split} triples; choose another --split")
-    if task != "links" and (graph or by):
-        raise SettingsError(f"--graph and --by need --task links, not {task}")
+    if task != "links" and (graph or by or sampled):
+        raise SettingsError(f"--graph, --by and --sampled need --task links, not {task}")
     with ranking_progress() as progress:
         metrics = model.evaluate(
-            split, by=by, task=task, hits=counts, graph=graph, memory=memory, progress=progress
+            split,
+            by=by,
+            task=task,
+            hits=counts,
+            graph=graph,
+            memory=memory,
+            sampled=sampled,
+            progress=progress,
         )
     if as_json:
         typer.echo(json.dumps(metrics, indent=2, ensure_ascii=False))
@@ -99,6 +114,8 @@ def _show(
         if v
     ]
     print_table([name_column(""), *shown], rows)
+    if "sampled" in metrics:
+        out.print(_sampled(metrics["sampled"], hits), soft_wrap=True)
     low, high = metrics["mrr_95"]
     out.print(
         f"MRR {metrics['mrr']:.4f} (95 % confidence interval {low:.4f} to {high:.4f}), optimistic "
@@ -106,6 +123,22 @@ def _show(
         f"mean rank index {metrics['amri']:.4f}; heads by {metrics['heads_by']}"
     )
     out.print(_self_answers(metrics, hits), soft_wrap=True)
+
+
+def _sampled(sampled: dict[str, Any], hits: tuple[int, ...]) -> str:
+    """Return how many queries were ranked, and what that says about all of them."""
+    if sampled["queries"] == sampled["of"]:
+        return f"All {sampled['of']:,} queries were ranked: the split has no more"
+    names = ("mrr", *(f"hits@{k}" for k in hits))
+    ends = [
+        f"{'MRR' if name == 'mrr' else name} {low:.4f} to {high:.4f}"
+        for name in names
+        for low, high in [sampled[f"{name}_95"]]
+    ]
+    return (
+        f"Estimates from a random sample of {sampled['queries']:,} of {sampled['of']:,} queries, "
+        f"each ranked among all entities; 95 % confidence intervals for all: {', '.join(ends)}"
+    )
 
 
 def _self_answers(metrics: dict[str, Any], hits: tuple[int, ...]) -> str:

@@ -101,6 +101,23 @@ class SideMetrics(RankMetrics):
     mrr_without_self: float
 
 
+class SampledQueries(BaseModel):
+    """What was ranked with `--sampled`; `hits@k_95` for each k of `--hits`.
+
+    Attributes:
+        queries: number of ranked queries.
+        of: number of queries of the split.
+        mrr_95: 95 % confidence interval of the MRR of all queries.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, tuple[float, float]]
+
+    queries: int
+    of: int
+    mrr_95: tuple[float, float]
+
+
 class LinkMetrics(SideMetrics):
     """Metrics of link prediction (`--task links`).
 
@@ -109,6 +126,7 @@ class LinkMetrics(SideMetrics):
         heads: metrics of head queries.
         tails: metrics of tail queries.
         heads_by: how head queries are scored.
+        sampled: with `--sampled`: the intervals of the estimates.
         by_relation: with `--by relation`: metrics per relation.
         by_side: with `--by side`: metrics per side.
         by_category: with `--by category`: metrics per category of relations.
@@ -119,6 +137,7 @@ class LinkMetrics(SideMetrics):
     heads: SideMetrics
     tails: SideMetrics
     heads_by: Literal["reciprocal relations", "exhaustive scoring"]
+    sampled: SampledQueries | None = None
     by_relation: dict[str, SideMetrics] | None = None
     by_side: dict[str, SideMetrics] | None = None
     by_category: dict[str, SideMetrics] | None = None

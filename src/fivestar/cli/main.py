@@ -44,6 +44,7 @@ from fivestar.cli import (
 )
 from fivestar.cli.budget import count_from
 from fivestar.cli.model_options import ModelOptionsCommand
+from fivestar.cli.processes import begin
 from fivestar.cli.terminal import print_error, warn
 from fivestar.errors import FivestarError
 
@@ -174,6 +175,7 @@ def main() -> None:
     setattr(rich.console.Console, "on_broken_pipe", _leave_quietly)  # noqa: B010  (a method)
     count_from(CALLED_AT)
     try:
+        begin()
         app()
     except FivestarError as error:
         print_error(str(error))

@@ -86,6 +86,7 @@ def _flag(match: re.Match[str]) -> str:
 
 def print_error(message: str) -> None:
     """Print an error, never as markup: messages quote user data."""
+    err.quiet = False  # only the first of several processes prints anything else
     err.print(Text("error: ", style="bold red") + Text(with_flags(message)), soft_wrap=True)
 
 

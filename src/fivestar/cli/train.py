@@ -22,6 +22,14 @@ from fivestar.cli.budget import (
     train_in_budget,
 )
 from fivestar.cli.model_options import given_model_options
+from fivestar.cli.processes import (
+    Processes,
+    agreed_folder,
+    launch,
+    launched,
+    refuse_launched,
+    restarted_run,
+)
 from fivestar.cli.run_folder import new_run_folder
 from fivestar.cli.source import Reading, Source, read_source, reads_a_source
 from fivestar.cli.terminal import err, out, resumable_run, warn
@@ -114,6 +122,7 @@ def _train(  # noqa: PLR0913
     budget: Budget = None,
     budget_models: BudgetModels = None,
     budget_dims: BudgetDims = None,
+    processes: Processes = 1,
     reading: Reading,
     **flags: Any,
 ) -> None:
@@ -122,6 +131,12 @@ def _train(  # noqa: PLR0913
     Defaults depend on the model (fivestar models NAME) and on the size of the graph.
     """
     began = budget_begins()
+    if processes > 1 and not launched():
+        launch(processes)
+    restarted = restarted_run(to)
+    if restarted is not None:
+        _resume_run(restarted, began, tensorboard=tensorboard)
+        return
     given = {flag: value for flag, value in flags.items() if value is not None}
     options = given_model_options(context)
     if resume_from is not None:
@@ -138,18 +153,10 @@ def _train(  # noqa: PLR0913
             raise SettingsError(
                 "--resume uses the graph and settings of the run: omit all other options"
             )
-        if (resume_from / "manifest.json").exists():
-            text = f"{resume_from} is complete: there is nothing to resume"
-            err.print(text, markup=False, soft_wrap=True)
-            _report(fivestar.resume(resume_from).metrics, resume_from)
-            return
-        with resumable_run(resume_from):
-            metrics = resume_budget(resume_from, began, tensorboard=tensorboard)
-            if metrics is None:
-                metrics = _resume(resume_from, tensorboard=tensorboard)
-        _report(metrics, resume_from)
+        _resume_run(resume_from, began, tensorboard=tensorboard)
         return
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
+    refuse_launched(budget, "--budget compares settings")
     file = settings_file or _settings_of(begin_from)
     values, where = _values(file, given, options, method)
     settings = make_settings(values, where)
@@ -158,6 +165,7 @@ def _train(  # noqa: PLR0913
     settings = settings.for_graph(graph)
     if to is None:
         to = new_run_folder(graph.name, settings.model.name, date.today())  # noqa: DTZ011
+        to = agreed_folder(to)
         err.print(f"Writing the run to {to}", markup=False, soft_wrap=True)
     if limit is not None:
         with resumable_run(to):
@@ -205,6 +213,20 @@ def _with_validation(
         )
         err.print(text + rest, markup=False, soft_wrap=True)
     return validated.graph
+
+
+def _resume_run(folder: Path, began: float, *, tensorboard: bool) -> None:
+    """Resume a run, or a training within a time budget, and report it."""
+    if (folder / "manifest.json").exists():
+        text = f"{folder} is complete: there is nothing to resume"
+        err.print(text, markup=False, soft_wrap=True)
+        _report(fivestar.resume(folder).metrics, folder)
+        return
+    with resumable_run(folder):
+        metrics = resume_budget(folder, began, tensorboard=tensorboard)
+        if metrics is None:
+            metrics = _resume(folder, tensorboard=tensorboard)
+    _report(metrics, folder)
 
 
 def _resume(folder: Path, *, tensorboard: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,11 @@ from fivestar.errors import NonFiniteScore, SettingsError
 from fivestar.graph.known_answers import KnownAnswers, query_keys
 from fivestar.graph.queries import Queries
 from fivestar.models.base import Model
-from fivestar.models.scoring import score_tiles
+from fivestar.models.scoring import Tile, score_parts
+from fivestar.models.sharding import Shard
 from fivestar.models.similarity import TILE
 from fivestar.runs.units import format_bytes, parse_bytes
+from fivestar.threads import coarse_threads, run_parts, split_work
 
 Numbers = npt.NDArray[np.int64]
 # Default for the bytes of scores held at once.
@@ -108,6 +111,7 @@ def check_no_nan(scores: npt.NDArray[np.floating]) -> None:
 
 
 @torch.no_grad()
+@coarse_threads()
 def rank_answers(
     model: Model,
     queries: Queries,
@@ -133,7 +137,7 @@ def rank_answers(
         NonFiniteScore: if a score is NaN.
     """
     # Ordered by side and relation, so that queries scored together are contiguous.
-    keys = query_keys(queries.reciprocal_relation, queries.entity, len(model.entities))
+    keys = query_keys(queries.reciprocal_relation, queries.entity, model.num_entities)
     _, first_of, query_of = np.unique(keys, return_index=True, return_inverse=True)
     distinct = queries[first_of]
     by_query = np.argsort(query_of, kind="stable")
@@ -152,7 +156,7 @@ def rank_answers(
         # Masked scores are NaN now, so known answers and the target compare as EXCLUDED.
         self_candidate[pairs] = _compare_self(scores.at(rows, queries.entity[pairs]), target)
         above, tied = scores.compare(rows, target)
-        others = scores.entities - np.bincount(known_row, minlength=len(batch))[rows]
+        others = model.num_entities - np.bincount(known_row, minlength=len(batch))[rows]
         ranks[:, pairs] = above + 1, above + tied + 1, others + 1
         if progress is not None:
             progress(first + len(batch), len(distinct))
@@ -165,18 +169,29 @@ def _compare_self(own: torch.Tensor, target: torch.Tensor) -> npt.NDArray[np.int
     return (order + (own > target).to(torch.int8)).cpu().numpy()
 
 
+def _check_tiles(tiles: Iterator[Tile]) -> None:
+    """Raise NonFiniteScore if a score of some tiles is NaN."""
+    for _, scores in tiles:
+        # A sum is one quick pass; each score is checked only if the sum is not finite.
+        if not torch.isfinite(scores.sum()):
+            check_no_nan(scores.cpu().numpy())
+
+
 class _Scores:
     """The scores of some queries with all entities, in tiles: one buffer for all batches.
 
-    Masked scores are NaN, which is neither above, below nor equal to anything.
+    Masked scores are NaN, which is neither above, below nor equal to anything. Processes that share
+    the entity table each have the scores of their own entities; all return the same.
     """
 
     def __init__(self, model: Model, score_bytes: int, num_queries: int) -> None:
-        self.model = model
+        self.model, self.shard = model, model.shard
         self.device = model.entities.device
         self.entities = len(model.candidates())
-        self.width = min(TILE, self.entities)
-        tiles = -(-self.entities // self.width)
+        # By the size of the largest shard, so that all processes rank the same queries at once.
+        largest = len(Shard(model.num_entities, 0, self.shard.size))
+        self.width = min(TILE, largest)
+        tiles = -(-largest // self.width)
         # A quarter is for comparisons: a tile of rows, and the marks of where they are above.
         size = model.entities.element_size() * self.width
         self.rows = max(1, min(num_queries, score_bytes * 3 // 4 // (tiles * size)))
@@ -185,22 +200,33 @@ class _Scores:
 
     def fill(self, queries: Queries) -> None:
         """Compute the scores of queries."""
-        for _, scores in score_tiles(self.model, queries, self._tiles(len(queries))):
-            # A sum is one quick pass; each score is checked only if the sum is not finite.
-            if not torch.isfinite(scores.sum()):
-                check_no_nan(scores.cpu().numpy())
+        starts = range(0, self.entities, self.width)
+        tiles = [
+            (start, tile[: len(queries), : self.entities - start])
+            # A smaller shard than the first one may have fewer tiles.
+            for start, tile in zip(starts, self.buffer, strict=False)
+        ]
+        parts = [tiles[part] for part in self._split(len(queries))]
+        score_parts(self.model, queries, parts, _check_tiles)
 
-    def _tiles(self, num_queries: int) -> Iterator[tuple[int, torch.Tensor]]:
-        for number, tile in enumerate(self.buffer):
-            start = number * self.width
-            yield start, tile[:num_queries, : self.entities - start]
+    def _split(self, num_rows: int) -> list[slice]:
+        """Return the tiles of each part of the work."""
+        return split_work(len(self.buffer), num_rows * self.entities, self.device)
 
     def at(self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]) -> torch.Tensor:
         """Return the scores of (row, entity) pairs."""
-        return self.buffer.view(-1)[self._flat_index(rows, entities)]
+        if self.shard.is_whole:
+            return self.buffer.view(-1)[self._flat_index(rows, entities)]
+        own = self._owned(entities)
+        scores = self.buffer.new_zeros(len(rows))
+        scores[self._tensor(own)] = self.buffer.view(-1)[self._flat_index(rows[own], entities[own])]
+        return self.shard.sum(scores)
 
     def mask(self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]) -> None:
         """Exclude (row, entity) pairs from comparisons."""
+        if not self.shard.is_whole:
+            own = self._owned(entities)
+            rows, entities = rows[own], entities[own]
         self.buffer.view(-1)[self._flat_index(rows, entities)] = torch.nan
 
     def compare(self, rows: Numbers, target: torch.Tensor) -> tuple[Numbers, Numbers]:
@@ -212,24 +238,34 @@ class _Scores:
         return counts[0], counts[1]
 
     def _compare(self, rows: Numbers, target: torch.Tensor) -> Numbers:
-        # Marks are floats, because torch adds floats much faster than booleans.
-        marks = self.buffer.new_empty(len(rows), self.width)
-        counts = torch.zeros(2, len(rows), dtype=torch.int64, device=self.device)
         contiguous = len(rows) == rows[-1] - rows[0] + 1
-        row_index = self._tensor(rows)
-        for tile in self.buffer:
-            scores = tile[rows[0] : rows[-1] + 1] if contiguous else tile[row_index]
-            torch.gt(scores, target, out=marks)
-            counts[0] += marks.sum(dim=1).long()
-            torch.eq(scores, target, out=marks)
-            counts[1] += marks.sum(dim=1).long()
-        return counts.cpu().numpy()
+        index = slice(rows[0], rows[-1] + 1) if contiguous else self._tensor(rows)
+
+        def count(tiles: slice) -> torch.Tensor:
+            # Marks are floats, because torch adds floats much faster than booleans.
+            marks = self.buffer.new_empty(len(rows), self.width)
+            counts = torch.zeros(2, len(rows), dtype=torch.int64, device=self.device)
+            for tile in self.buffer[tiles]:
+                scores = tile[index]
+                torch.gt(scores, target, out=marks)
+                counts[0] += marks.sum(dim=1).long()
+                torch.eq(scores, target, out=marks)
+                counts[1] += marks.sum(dim=1).long()
+            return counts
+
+        parts = [partial(count, tiles) for tiles in self._split(len(rows))]
+        counts = torch.stack(run_parts(parts, self.device)).sum(dim=0)
+        return self.shard.sum(counts).cpu().numpy()
+
+    def _owned(self, entities: npt.NDArray[np.integer]) -> Numbers:
+        """Return the positions of the entities of this process."""
+        return np.flatnonzero((entities >= self.shard.start) & (entities < self.shard.stop))
 
     def _flat_index(
         self, rows: npt.NDArray[np.integer], entities: npt.NDArray[np.integer]
     ) -> torch.Tensor:
         """Return the positions of (row, entity) pairs in the flat buffer."""
-        tile, column = np.divmod(entities.astype(np.int64), self.width)
+        tile, column = np.divmod(entities.astype(np.int64) - self.shard.start, self.width)
         return self._tensor((tile * self.rows + rows) * self.width + column)
 
     def _tensor(self, numbers: npt.NDArray[np.integer]) -> torch.Tensor:

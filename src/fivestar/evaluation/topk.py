@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Literal
 
 import numpy as np
@@ -14,8 +16,9 @@ from fivestar.evaluation.ranking import Progress, check_no_nan
 from fivestar.graph.known_answers import KnownAnswers
 from fivestar.graph.queries import Ids, Queries
 from fivestar.models.base import Model
-from fivestar.models.scoring import BATCH_SIZE, new_tiles, score_tiles
-from fivestar.models.similarity import TILE
+from fivestar.models.scoring import BATCH_SIZE, Tile, new_parts, score_parts
+from fivestar.models.sharding import Shard
+from fivestar.threads import coarse_threads
 
 Scores = npt.NDArray[np.float32]
 # Which answers to return: all, only those that are no facts of the graph, or only facts.
@@ -56,6 +59,7 @@ class TopK:
 
 
 @torch.no_grad()
+@coarse_threads()
 def top_k(
     model: Model,
     queries: Queries,
@@ -90,6 +94,7 @@ def top_k(
 
 
 @torch.no_grad()
+@coarse_threads()
 def answer_log_probs(model: Model, queries: Queries, answers: Ids) -> Scores:
     """Return log p(answer | query) of one answer per query, by a softmax over all entities.
 
@@ -102,19 +107,36 @@ def answer_log_probs(model: Model, queries: Queries, answers: Ids) -> Scores:
     for first in range(0, len(queries), BATCH_SIZE):
         batch = slice(first, first + BATCH_SIZE)
         target = torch.as_tensor(answers[batch], device=model.entities.device)
-        log_total = model.entities.new_full((len(target),), -torch.inf)
-        target_score = torch.zeros_like(log_total)
-        tiles = new_tiles(model, len(target), TILE)
-        for start, scores in score_tiles(model, queries[batch], tiles):
-            log_total = torch.logaddexp(log_total, scores.logsumexp(dim=1))
-            rows = ((target >= start) & (target < start + scores.shape[1])).nonzero()[:, 0]
-            target_score[rows] = scores[rows, target[rows] - start]
+        target_score = model.entities.new_zeros(len(target))
+        parts = new_parts(model, len(target))
+        own_rows = target - model.shard.start
+        totals = score_parts(
+            model, queries[batch], parts, partial(_log_total, own_rows, target_score)
+        )
+        log_total = _log_sum(model.shard, reduce(torch.logaddexp, totals))
+        target_score = model.shard.sum(target_score)
         log_probs.append((target_score - log_total).float().cpu().numpy())
     return np.concatenate(log_probs)
 
 
+def _log_total(target: Tensor, target_score: Tensor, tiles: Iterator[Tile]) -> Tensor:
+    """Return the log of the sum of exp(score) per row; write the scores of targets in these tiles.
+
+    Args:
+        target: (B,) rows of the entity table; those of other processes are outside of it.
+        target_score: (B,) their scores; those of other tiles are not written.
+        tiles: filled tiles.
+    """
+    log_total = target_score.new_full((len(target),), -torch.inf)
+    for start, scores in tiles:
+        log_total = torch.logaddexp(log_total, scores.logsumexp(dim=1))
+        rows = ((target >= start) & (target < start + scores.shape[1])).nonzero()[:, 0]
+        target_score[rows] = scores[rows, target[rows] - start]
+    return log_total
+
+
 def _top_k(model: Model, queries: Queries, k: int, answer_filter: AnswerFilter) -> TopK:
-    device, num_entities = model.entities.device, len(model.entities)
+    device, num_entities = model.entities.device, model.num_entities
     known_rows, known_ids = answer_filter.known.of_queries(
         queries.entity, queries.reciprocal_relation
     )
@@ -131,19 +153,32 @@ def _top_k(model: Model, queries: Queries, k: int, answer_filter: AnswerFilter) 
         torch.as_tensor(ids, device=device) for ids in (without_self, queries.entity[without_self])
     )
     k = min(k, num_entities)
-    best = model.entities.new_full((len(queries), k), -torch.inf)
-    ids = torch.full((len(queries), k), -1, device=device)
-    log_total = best.new_full((len(queries),), -torch.inf)
-    tiles = new_tiles(model, len(queries), TILE)
-    for start, scores in score_tiles(model, queries, tiles):
-        log_total = torch.logaddexp(log_total, scores.logsumexp(dim=1))
-        here = (column >= start) & (column < start + scores.shape[1])
-        _mask(scores, row[here], column[here] - start, answer_filter.which)
-        here = (self_column >= start) & (self_column < start + scores.shape[1])
-        scores[self_row[here], self_column[here] - start] = -torch.inf
-        if allowed is not None:
-            scores[:, ~allowed[start : start + scores.shape[1]]] = -torch.inf
-        best, ids = _merge(best, ids, scores, start)
+
+    def best_of(tiles: Iterator[Tile]) -> tuple[Tensor, Tensor, Tensor]:
+        best = model.entities.new_full((len(queries), k), -torch.inf)
+        ids = torch.full((len(queries), k), -1, device=device)
+        log_total = best.new_full((len(queries),), -torch.inf)
+        for first_row, scores in tiles:
+            start = model.shard.start + first_row
+            log_total = torch.logaddexp(log_total, scores.logsumexp(dim=1))
+            here = (column >= start) & (column < start + scores.shape[1])
+            _mask(scores, row[here], column[here] - start, answer_filter.which)
+            here = (self_column >= start) & (self_column < start + scores.shape[1])
+            scores[self_row[here], self_column[here] - start] = -torch.inf
+            if allowed is not None:
+                scores[:, ~allowed[start : start + scores.shape[1]]] = -torch.inf
+            tile_best, columns = _largest(scores, k)
+            best, ids = _merge(best, ids, tile_best, columns + start)
+        return best, ids, log_total
+
+    (best, ids, log_total), *others = score_parts(
+        model, queries, new_parts(model, len(queries)), best_of
+    )
+    for other_best, other_ids, other_total in others:
+        best, ids = _merge(best, ids, other_best, other_ids)
+        log_total = torch.logaddexp(log_total, other_total)
+    best, ids = _merge_processes(model.shard, best, ids)
+    log_total = _log_sum(model.shard, log_total)
     check_no_nan(log_total.cpu().numpy())  # every score is part of it
     ids[best == -torch.inf] = -1
     answers = ids.cpu().numpy()
@@ -176,15 +211,32 @@ def _mask(scores: Tensor, row: Tensor, column: Tensor, which: Which) -> None:
         scores[row, column] = known_scores
 
 
-def _merge(best: Tensor, ids: Tensor, scores: Tensor, start: int) -> tuple[Tensor, Tensor]:
-    """Return the k best of those so far and of a tile."""
-    k = best.shape[1]
-    tile_best, columns = _largest(scores, k)
-    merged = torch.cat([best, tile_best], dim=1)
-    merged_ids = torch.cat([ids, columns + start], dim=1)
-    # A stable sort, so that of equal scores those of lower ids, which came before, stay before.
-    ordered, order = merged.sort(dim=1, descending=True, stable=True)
-    return ordered[:, :k], merged_ids.gather(1, order[:, :k])
+def _merge(
+    best: Tensor, ids: Tensor, other_best: Tensor, other_ids: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the k best of those so far and of others, which have higher ids."""
+    merged = torch.cat([best, other_best], dim=1)
+    return _first(merged, torch.cat([ids, other_ids], dim=1), best.shape[1])
+
+
+def _first(scores: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest scores and their ids; of equal scores those that came before."""
+    ordered, order = scores.sort(dim=1, descending=True, stable=True)
+    return ordered[:, :k], ids.gather(1, order[:, :k])
+
+
+def _merge_processes(shard: Shard, best: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the k best of all processes that share the entity table."""
+    if shard.is_whole:
+        return best, ids
+    return _first(shard.concatenate(best, 1), shard.concatenate(ids, 1), best.shape[1])
+
+
+def _log_sum(shard: Shard, log_total: Tensor) -> Tensor:
+    """Return log Σ exp over all processes that share the entity table."""
+    if shard.is_whole:
+        return log_total
+    return shard.concatenate(log_total[:, None], 1).logsumexp(dim=1)
 
 
 def _largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

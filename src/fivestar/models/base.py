@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fivestar.cancellation import check_cancelled
 from fivestar.models.options import validate_options
+from fivestar.models.sharding import Shard
 from fivestar.models.similarity import TILE, Biased, Similarity
 
 # Standard deviation of the default initialization.
@@ -22,7 +23,8 @@ class Model(nn.Module, ABC):
 
     A subclass defines `transform`, which maps heads by relations to queries, and chooses the
     similarity that compares queries with candidates. Parameters besides the two tables belong to
-    `transform`. Keyword-only arguments of the constructor are the options of the model.
+    `transform`. Keyword-only arguments of the constructor are the options of the model. Several
+    processes can share the entity table; `shard` says which of its rows this process has.
 
     Args:
         num_entities: Rows of the entity table.
@@ -48,6 +50,7 @@ class Model(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.similarity = similarity
+        self.shard = Shard(num_entities)
         self.entities = nn.Parameter(torch.empty(num_entities, entity_dim))
         self.relations = nn.Parameter(torch.empty(num_relations, relation_dim))
 
@@ -123,6 +126,11 @@ class Model(nn.Module, ABC):
         return relation.square()
 
     @property
+    def num_entities(self) -> int:
+        """Number of entities of the graph, of which this process may hold a part."""
+        return self.shard.num_entities
+
+    @property
     def scratch_per_query(self) -> int:
         """Numbers that a query takes in training besides its row of scores (measured)."""
         return 64 * max(self.entities.shape[1], self.relations.shape[1] // 4)
@@ -149,11 +157,13 @@ class Model(nn.Module, ABC):
 
     def query(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return the queries (B, D) of ids."""
-        return self.transform(self.entities[heads], self.relations[relations])
+        head = self.shard.rows(self.entities, heads)
+        return self.transform(head, self.relations[relations])
 
     def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return the scores (B,) of triples of ids."""
-        return self.similarity.score_pairs(self.query(heads, relations), self.candidates()[tails])
+        tail = self.shard.rows(self.candidates(), tails)
+        return self.similarity.score_pairs(self.query(heads, relations), tail)
 
     def score_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return the scores (B, N) of all entities as tails."""
@@ -164,8 +174,9 @@ class Model(nn.Module, ABC):
     def score_heads(self, relation: int, tails: Tensor) -> Tensor:
         """Return the scores (B, N) of all entities as heads, without a reciprocal relation."""
         scores = self.entities.new_empty(len(tails), len(self.entities))
+        tail = self.candidates()[tails]
         for start in range(0, len(self.entities), TILE):
-            self.score_head_tile(relation, tails, start, scores[:, start : start + TILE])
+            self.score_head_tile(relation, tail, start, scores[:, start : start + TILE])
         return scores
 
     def score_tiles(self, query: Tensor, width: int = TILE) -> Iterator[Tensor]:
@@ -183,10 +194,17 @@ class Model(nn.Module, ABC):
         self.similarity.forward(query, tile, out)
 
     @torch.no_grad()
-    def score_head_tile(self, relation: int, tails: Tensor, start: int, out: Tensor) -> None:
-        """Write the scores of the entities from `start` on as heads: each is transformed itself."""
+    def score_head_tile(self, relation: int, tail: Tensor, start: int, out: Tensor) -> None:
+        """Write the scores of the entities from `start` on as heads: each is transformed itself.
+
+        Args:
+            relation: Row of the relation table.
+            tail: (B, D) rows of the candidates: the given tails.
+            start: First row of the entity table.
+            out: (B, n) for the scores.
+        """
         heads = self.entities[start : start + out.shape[1]]
         query = self.transform(heads, self.relations[relation].expand(len(heads), -1))
-        scores = out.new_empty(len(heads), len(tails))
-        self.similarity.forward(query, self.candidates()[tails], scores)
+        scores = out.new_empty(len(heads), len(tail))
+        self.similarity.forward(query, tail, scores)
         out.copy_(scores.T)

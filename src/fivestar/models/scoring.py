@@ -8,8 +8,9 @@ transformation need not be invertible or linear. `relation_rows` alone decides w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,11 @@ from fivestar.graph.queries import Ids, Queries, Side
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.models.similarity import TILE
+from fivestar.threads import run_parts, split_work
+
+T = TypeVar("T")
+# The id of the first entity of a tile, and a tensor (B, n) for its scores.
+Tile = tuple[int, Tensor]
 
 # Rows of scores at once; with fewer rows, tiles are wider.
 BATCH_SIZE = 512
@@ -98,21 +104,35 @@ def triple_scores(model: Model, triples: Triples, num_relations: int) -> npt.NDA
 
 
 @torch.no_grad()
-def score_tiles(
-    model: Model, queries: Queries, tiles: Iterable[tuple[int, Tensor]]
-) -> Iterator[tuple[int, Tensor]]:
-    """Score all queries with one tile of candidates after the other.
+def score_parts(
+    model: Model,
+    queries: Queries,
+    parts: Sequence[Iterable[Tile]],
+    work: Callable[[Iterator[Tile]], T],
+) -> list[T]:
+    """Score all queries with all candidates; several threads share the work, part by part.
 
     Args:
         model: the model.
         queries: B queries.
-        tiles: for each tile the id of its first entity, and a tensor (B, n) to write into;
-            `new_tiles` makes them.
+        parts: tiles to write into, a part for each range of candidates; `new_parts` makes them. If
+            several processes share the entity table, these are rows of this process.
+        work: called once per part with an iterator that fills its tiles, one after the other; it
+            may write to nothing that other parts use.
 
-    Yields:
-        Each tile, filled with scores.
+    Returns:
+        What `work` has returned for each part, in the order of the parts.
     """
     groups = _group(model, queries)
+
+    def run(part: Iterable[Tile]) -> T:
+        return work(_fill(groups, part))
+
+    return run_parts([partial(run, part) for part in parts], model.entities.device)
+
+
+def _fill(groups: list[tuple[Rows, WriteScores]], tiles: Iterable[Tile]) -> Iterator[Tile]:
+    """Yield tiles, each filled with scores."""
     for start, scores in tiles:
         check_cancelled()
         for rows, write in groups:
@@ -125,13 +145,22 @@ def score_tiles(
         yield start, scores
 
 
-def new_tiles(model: Model, num_queries: int, tile: int = TILE) -> Iterator[tuple[int, Tensor]]:
-    """Return tiles for `score_tiles` that share one buffer, wider ones for fewer queries."""
+def new_parts(model: Model, num_queries: int) -> list[Iterator[Tile]]:
+    """Return tiles for `score_parts`, those of a part in one buffer, wider ones for few queries."""
     num_entities = len(model.entities)
-    width = tile * max(1, BATCH_SIZE // max(1, num_queries))
-    buffer = model.entities.new_empty(num_queries, min(width, num_entities))
-    for start in range(0, num_entities, width):
-        yield start, buffer[:, : num_entities - start]
+    num_tiles = -(-num_entities // TILE)
+    ranges = split_work(num_tiles, num_queries * num_entities, model.entities.device)
+    return [
+        _new_tiles(model, num_queries, each.start * TILE, min(each.stop * TILE, num_entities))
+        for each in ranges
+    ]
+
+
+def _new_tiles(model: Model, num_queries: int, first: int, last: int) -> Iterator[Tile]:
+    width = TILE * max(1, BATCH_SIZE // max(1, num_queries))
+    buffer = model.entities.new_empty(num_queries, min(width, last - first))
+    for start in range(first, last, width):
+        yield start, buffer[:, : last - start]
 
 
 Rows = slice | Tensor
@@ -157,7 +186,8 @@ def _group(model: Model, queries: Queries) -> list[tuple[Rows, WriteScores]]:
 
 
 def _exhaustive(model: Model, relation: int, tails: Tensor) -> WriteScores:
-    return lambda start, out: model.score_head_tile(relation, tails, start, out)
+    tail = model.shard.rows(model.candidates().detach(), tails)
+    return lambda start, out: model.score_head_tile(relation, tail, start, out)
 
 
 def _rows(mask: npt.NDArray[np.bool_], device: torch.device) -> Rows:

@@ -12,8 +12,9 @@ are common in the relation (`KnowledgeGraph.allows_self_answers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -27,8 +28,8 @@ from fivestar.evaluation.ranking import check_no_nan
 from fivestar.graph.queries import Queries
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
-from fivestar.models.scoring import BATCH_SIZE, new_tiles, score_answers, score_tiles
-from fivestar.models.similarity import TILE
+from fivestar.models.scoring import BATCH_SIZE, Tile, new_parts, score_answers, score_parts
+from fivestar.threads import coarse_threads
 
 if TYPE_CHECKING:
     from fivestar.prediction.trained_model import TrainedModel
@@ -213,6 +214,7 @@ class Completer:
         return bool(best.probabilities[-1] > below)
 
     @torch.no_grad()
+    @coarse_threads()
     def _query(
         self,
         queries: Queries,
@@ -239,25 +241,31 @@ class Completer:
         model = self.model
         rows = torch.as_tensor(queries.entity, device=model.entities.device)
         min_prob = float(np.exp(min_log_prob))
-        # Running softmax: terms are exp(score − high), and mass is their sum.
-        high = model.entities.new_full((len(rows),), -torch.inf)
-        mass = torch.zeros_like(high)
-        candidates: list[tuple[Tensor, Tensor, Tensor]] = []
-        for start, scores in score_tiles(model, queries, new_tiles(model, len(rows), TILE)):
-            peak = scores.amax(dim=1)
-            higher = torch.maximum(high, peak)
-            terms = scores.sub_(higher[:, None]).exp_()
-            mass = mass * (high - higher).exp() + terms.sum(dim=1)
-            high = higher
-            # The mass only grows, so all final answers are among these.
-            active = ((peak - high).exp() >= min_prob * mass).nonzero()[:, 0]
-            row, column = (terms[active] >= min_prob * mass[active, None]).nonzero(as_tuple=True)
-            candidates.append(
-                (active[row], column + start, terms[active[row], column].log() + high[active[row]])
-            )
-        total = high + mass.log()
+
+        def probable_of(tiles: Iterator[Tile]) -> tuple[Tensor, list[_Candidates]]:
+            # Running softmax: terms are exp(score − high), and mass is their sum.
+            high = model.entities.new_full((len(rows),), -torch.inf)
+            mass = torch.zeros_like(high)
+            candidates: list[_Candidates] = []
+            for start, scores in tiles:
+                peak = scores.amax(dim=1)
+                higher = torch.maximum(high, peak)
+                terms = scores.sub_(higher[:, None]).exp_()
+                mass = mass * (high - higher).exp() + terms.sum(dim=1)
+                high = higher
+                # The mass only grows, so all final answers are among these.
+                active = ((peak - high).exp() >= min_prob * mass).nonzero()[:, 0]
+                probable = terms[active] >= min_prob * mass[active, None]
+                row, column = probable.nonzero(as_tuple=True)
+                value = terms[active[row], column].log() + high[active[row]]
+                candidates.append((active[row], column + start, value))
+            return high + mass.log(), candidates
+
+        parts = score_parts(model, queries, new_parts(model, len(rows)), probable_of)
+        total = reduce(torch.logaddexp, (part for part, _ in parts))
         if not torch.isfinite(total.sum()):
             check_no_nan(total.cpu().numpy())
+        candidates = [found for _, part in parts for found in part]
         row, column, value = (torch.cat(part) for part in zip(*candidates, strict=True))
         is_probable = value >= total[row] + min_log_prob - _TOLERANCE
         return total, torch.stack([rows[row[is_probable]], column[is_probable]], dim=1)
@@ -270,6 +278,10 @@ class Completer:
             score = score_answers(self.model, queries[batch], answers[batch])
             scores[batch] = score.double().cpu().numpy()
         return scores - totals[queries.entity]
+
+
+# Row, answer and score of probable answers.
+_Candidates = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from fivestar.evaluation.metrics import HITS, rank_metrics
 from fivestar.evaluation.ranking import SCORE_BYTES, Progress, score_bytes_within
 from fivestar.evaluation.relation_ranking import rank_relations
 from fivestar.evaluation.report import Grouping
+from fivestar.evaluation.sampling import MIN_QUERIES, sample_triples, sampled_intervals
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.reading import read_graph
@@ -60,7 +61,7 @@ class Metrics(dict[str, Any]):
         return {k: v for k, v in values.items() if isinstance(v, int | float)}
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913
     run: Run,
     split: Split = "test",
     *,
@@ -69,6 +70,7 @@ def evaluate(
     hits: tuple[int, ...] = HITS,
     graph: Any = None,
     memory: str | None = None,
+    sampled: int = 0,
     progress: Progress | None = None,
 ) -> Metrics:
     """Rank the triples of a split among all entities; see `TrainedModel.evaluate`."""
@@ -83,16 +85,29 @@ def evaluate(
     if run.is_refit and (split == "valid" or task == "classification"):
         warnings.warn(_REFIT, GraphWarning, stacklevel=3)
     if task == "links":
-        ranked = report.evaluate(run.model, run.graph, triples, known, score_bytes, progress)
+        sample = _sample(triples, sampled)
+        ranked = report.evaluate(run.model, run.graph, sample, known, score_bytes, progress)
         result = Metrics(ranked.metrics(hits))
+        if sampled:
+            result["sampled"] = sampled_intervals(ranked, len(triples), hits)
         if by is not None:
             result[f"by_{by}"] = ranked.by_group(run.graph, by, hits)
         return result
-    if graph is not None or by is not None:
-        raise SettingsError(f"graph and by need the task links, not {task}")
+    if graph is not None or by is not None or sampled:
+        raise SettingsError(f"graph, by and sampled need the task links, not {task}")
     if task == "classification":
         return Metrics(classify(run.model, run.graph))
     return Metrics(rank_metrics(rank_relations(run.model, run.graph, triples), hits))
+
+
+def _sample(triples: Triples, queries: int) -> Triples:
+    """Return the triples of a sample of queries; 0: all."""
+    if queries and queries < MIN_QUERIES:
+        raise SettingsError(
+            f"sampled is {queries}, but the interval of an estimate needs at least {MIN_QUERIES} "
+            "queries"
+        )
+    return sample_triples(triples, queries)
 
 
 def _of_other_graph(

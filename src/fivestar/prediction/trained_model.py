@@ -164,6 +164,7 @@ class TrainedModel(Run):
         Returns:
             The answers, as `predict_tails` returns them; it raises the same errors.
         """
+        self.model.shard.require_whole()
         return self.predict([(head, "_", tail)], top, which)[0]
 
     def predict(
@@ -238,6 +239,7 @@ class TrainedModel(Run):
         hits: tuple[int, ...] = HITS,
         graph: Any = None,
         memory: str | None = None,
+        sampled: int = 0,
         progress: Progress | None = None,
     ) -> Metrics:
         """Rank heads and tails of a split among all entities (filtered).
@@ -249,6 +251,9 @@ class TrainedModel(Run):
             hits: the k of hits@k.
             graph: rank the triples of this graph (anything `read_graph` reads), matched by name.
             memory: bound of the working set, such as "1GiB".
+            sampled: rank a random sample of this many queries, two per triple, the same for every
+                model; 0: all. The metrics are unbiased estimates of those of all queries, with
+                95 % confidence intervals below "sampled".
             progress: called with (queries ranked, queries in all).
 
         Returns:
@@ -258,7 +263,15 @@ class TrainedModel(Run):
             SettingsError: if the split is empty.
         """
         return evaluate(
-            self, split, by=by, task=task, hits=hits, graph=graph, memory=memory, progress=progress
+            self,
+            split,
+            by=by,
+            task=task,
+            hits=hits,
+            graph=graph,
+            memory=memory,
+            sampled=sampled,
+            progress=progress,
         )
 
     def complete(
@@ -288,6 +301,7 @@ class TrainedModel(Run):
         Raises:
             SettingsError: if neither or both of `top` and `threshold` are given.
         """
+        self.model.shard.require_whole()
         goal = Goal(threshold, top, slots)
         find = self.graph.relations.find
         chosen = None if relations is None else [find(name) for name in relations]
@@ -312,6 +326,7 @@ class TrainedModel(Run):
         Raises:
             UnknownName, AmbiguousName: if a name cannot be resolved.
         """
+        self.model.shard.require_whole()
         return Explainer(self, self._steps).explain(head, relation, tail, top)
 
     def similar(self, entity: str, top: int = 10) -> Neighbors:
@@ -324,6 +339,7 @@ class TrainedModel(Run):
         Raises:
             UnknownName, AmbiguousName: if the name cannot be resolved.
         """
+        self.model.shard.require_whole()
         return similar(self, entity, top)
 
     def calibrate(self, seed: int = 0, progress: Progress | None = None) -> Calibration:
@@ -379,6 +395,7 @@ class TrainedModel(Run):
         Raises:
             GraphError: if there are no triples, or one has no new entity.
         """
+        self.model.shard.require_whole()
         return TrainedModel.of(fold_in(self, facts, epochs, lr, progress).run)
 
     def export(self, to: Format, out: PathLike) -> None:
@@ -390,6 +407,7 @@ class TrainedModel(Run):
                 "huggingface" (the saved model with its card).
             out: the new folder.
         """
+        self.model.shard.require_whole()
         if to == "huggingface":
             self.save(out)
         elif to in EXPORTERS:
@@ -409,6 +427,7 @@ class TrainedModel(Run):
         Raises:
             ConversionImpossible: if no 5★E has the scores of this model.
         """
+        self.model.shard.require_whole()
         return TrainedModel.of(convert_to_fivestar(self, score, denominator))
 
     @cached_property

@@ -111,6 +111,18 @@ def defaults_for(model: str, training: Mapping[str, Any], graph: GraphSize) -> d
     return values
 
 
+def validation_sample(num_entities: int) -> int:
+    """Return the default number of validation queries for a graph; 0: all.
+
+    On a large graph the ranking of all of them would take longer than the training between two
+    validations. The standard error of an MRR from 10,000 queries is below .01.
+
+    >>> validation_sample(74_536), validation_sample(4_600_000)
+    (0, 10000)
+    """
+    return 10_000 if num_entities > 100_000 else 0
+
+
 def regularization_weight(
     weak: float, strong: float, graph: GraphSize, redundant: float | None = None
 ) -> float:

@@ -3,6 +3,7 @@
 settings.toml           all settings, with defaults filled in
 graph/                  the training graph (Parquet)
 checkpoint.safetensors  the state from which training resumes
+checkpoint-EPOCH-STEP/  the same of several processes that share the entity table
 origin.safetensors      the initial weights of a warm start with a refit, until it is complete
 model.safetensors       the trained weights
 metrics.json  history.jsonl  README.md
@@ -16,16 +17,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, load_file
 from torch import Tensor
 
@@ -46,6 +49,7 @@ from fivestar.models import conversion
 from fivestar.models.base import Model
 from fivestar.models.fivestar import Denominator
 from fivestar.models.registry import make_model
+from fivestar.models.sharding import Shard, own_shard
 from fivestar.runs.defaults import as_saved
 from fivestar.runs.metrics_file import read_history, read_metrics
 from fivestar.runs.model_card import model_card
@@ -90,16 +94,25 @@ class Run:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save the run in a new folder, for `load` and every command."""
+        self.model.shard.require_whole()
         with atomic_folder(folder) as draft:
             _write_beginning(self.graph, self.settings, draft)
             save_run(self, draft)
 
 
-def build_model(graph: KnowledgeGraph, settings: Settings) -> Model:
-    """Build the model that the settings describe, sized for the graph."""
+def build_model(graph: KnowledgeGraph, settings: Settings, shard: Shard | None = None) -> Model:
+    """Build the model that the settings describe, sized for the graph.
+
+    Args:
+        graph: The graph.
+        settings: The settings.
+        shard: The rows of the entity table that the model has; by default those of this process.
+    """
     chosen = settings.model
+    shard = shard or own_shard(len(graph.entities))
     relations = len(graph.relations) * (2 if settings.training.reciprocals else 1)
-    model = make_model(chosen.name, len(graph.entities), relations, chosen.dim, **chosen.options)
+    model = make_model(chosen.name, len(shard), relations, chosen.dim, **chosen.options)
+    model.shard = shard
     return model.eval()
 
 
@@ -176,8 +189,13 @@ def _read_run_settings(folder: Path) -> Settings:
 
 
 def save_run(run: Run, folder: Path) -> None:
-    """Save model, metrics and history; the manifest, written last, completes the run."""
-    write_tensors(folder / WEIGHTS, run.model.state_dict())
+    """Save model, metrics and history; the manifest, written last, completes the run.
+
+    Processes that share the entity table all call this; the first one writes.
+    """
+    save_weights(run.model, folder / WEIGHTS)
+    if run.model.shard.rank:
+        return
     save_history(run.history, folder)
     for name, content in {
         "metrics.json": json.dumps(run.metrics, indent=1).encode(),
@@ -203,7 +221,20 @@ def save_history(history: list[dict[str, Any]], folder: Path) -> None:
 def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
     """Save the weights of an epoch."""
     make_folder(folder / SNAPSHOTS)
-    write_tensors(_snapshot(folder, epoch), model.state_dict())
+    save_weights(model, _snapshot(folder, epoch))
+
+
+def save_weights(model: Model, path: Path) -> None:
+    """Write the weights of a model; of processes that share its entity table, the first writes."""
+    parts = {} if model.shard.is_whole else {"entities": model.shard.parts(model.entities)}
+    if model.shard.rank:
+        deque(parts["entities"], maxlen=0)
+        return
+    whole = {
+        name: (model.num_entities, *table.shape[1:]) if name in parts else tuple(table.shape)
+        for name, table in model.state_dict().items()
+    }
+    write_tensors(path, model.state_dict(), shapes=whole, parts=parts)
 
 
 def load_run(
@@ -237,6 +268,8 @@ def load_run(
     try:
         if weights is not None:
             model.load_state_dict(load_file(weights), assign=True)
+        elif not model.shard.is_whole:
+            model.load_state_dict(_read_shard(tables, model.shard))
         else:
             model.load_state_dict(load(tables.read_bytes()))
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
@@ -373,6 +406,7 @@ def _is_hashed(path: Path, folder: Path) -> bool:
     return (
         path.is_file()
         and first not in {MANIFEST, CHECKPOINT, WORK, "tensorboard"}
+        and not first.startswith("checkpoint-")
         and not path.name.startswith(".")
     )
 
@@ -387,8 +421,23 @@ def _read_trials(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
 
 
+def _read_shard(path: Path, shard: Shard) -> dict[str, Tensor]:
+    """Read the weights of a model, of the entity table only the rows of the shard."""
+    with safe_open(path, framework="pt") as file:
+        return {
+            name: file.get_slice(name)[shard.start : shard.stop]
+            if name == "entities"
+            else file.get_tensor(name)
+            for name in file.keys()  # noqa: SIM118
+        }
+
+
 def write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    notes: Mapping[str, str] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    parts: Mapping[str, Iterable[Tensor]] | None = None,
 ) -> None:
     """Write a safetensors file atomically.
 
@@ -400,16 +449,19 @@ def write_tensors(
         path: The file; replaced if it exists.
         tensors: Tensors by name.
         notes: Metadata of the header.
+        shapes: The shapes to write, where they are not those of the tensors.
+        parts: For tensors that are larger than what is given, all their rows, in order.
     """
     header: dict[str, Any] = {"__metadata__": dict(notes)} if notes else {}
     end = 0
     # The widest types first, so that the offset of each tensor is a multiple of its width.
     ordered = sorted(tensors.items(), key=lambda item: -item[1].element_size())
     for name, tensor in ordered:
-        begin, end = end, end + tensor.numel() * tensor.element_size()
+        shape = tuple(tensor.shape) if shapes is None else shapes[name]
+        begin, end = end, end + math.prod(shape) * tensor.element_size()
         header[name] = {
             "dtype": _DTYPES[tensor.dtype],
-            "shape": list(tensor.shape),
+            "shape": list(shape),
             "data_offsets": [begin, end],
         }
     text = json.dumps(header).encode()
@@ -417,5 +469,6 @@ def write_tensors(
     with atomic_file(path) as draft, draft.open("wb") as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
-        for _, tensor in ordered:
-            file.write(tensor.detach().cpu().contiguous().numpy().data)
+        for name, tensor in ordered:
+            for part in (parts or {}).get(name, [tensor]):
+                file.write(part.detach().cpu().contiguous().numpy().data)

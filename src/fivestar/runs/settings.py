@@ -18,6 +18,7 @@ from fivestar.runs.defaults import (
     GraphSize,
     default_training,
     defaults_for,
+    validation_sample,
     with_defaults_of,
     with_method,
 )
@@ -135,8 +136,10 @@ class TrainingSettings(_Section):
     )
     epochs: int = Field(40, ge=0, le=_MAX_COUNT, description="Passes over the training queries.")
     batch_size: int = Field(500, ge=1, le=_MAX_COUNT, description="Queries per batch.")
-    optimizer: Literal["adagrad", "adam", "sgd", "riemannian-sgd"] = Field(
-        "adagrad", description="Optimizer; riemannian-sgd is for MuRP."
+    optimizer: Literal["adagrad", "row-adagrad", "adam", "sgd", "riemannian-sgd"] = Field(
+        "adagrad",
+        description="Optimizer; row-adagrad has half the memory of adagrad, riemannian-sgd is for "
+        "MuRP.",
     )
     lr: float = Field(0.1, gt=0, description="Learning rate.")
     regularizer: str = Field(
@@ -190,7 +193,8 @@ class TrainingSettings(_Section):
         0,
         ge=0,
         le=_MAX_COUNT,
-        description="Rank a fixed sample of this many validation queries, two per triple (0: all).",
+        description="Rank a fixed sample of this many validation queries, two per triple (0: all; "
+        "above 100,000 entities, 10,000 unless it is set).",
     )
     refit: bool = Field(
         default=False,
@@ -273,6 +277,10 @@ class Settings(_Section):
 
     def for_graph(self, graph: KnowledgeGraph) -> Settings:
         """Return the settings with the defaults that depend on the size of the graph filled in."""
+        sample = validation_sample(len(graph.entities))
+        if sample and "validation_queries" not in self.training.model_fields_set:
+            training = self.training.model_copy(update={"validation_queries": sample})
+            return self.model_copy(update={"training": training}).for_graph(graph)
         if self.is_concrete:
             return self
         size = GraphSize(len(graph.entities), len(graph.train), graph.pair_redundancy)

@@ -18,6 +18,8 @@ from heapq import heappop, heappush, heapreplace
 from itertools import count
 from typing import Any, Generic, ParamSpec, TypeVar
 
+import torch
+
 from fivestar.cancellation import cancel_when
 from fivestar.server.problems import busy, too_many
 
@@ -146,7 +148,9 @@ class Lane:
     """
 
     def __init__(self, name: str, max_queued: int) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        # A new thread has the number of threads that any thread has set last; see `coarse_threads`.
+        own = torch.get_num_threads()
+        self._pool = ThreadPoolExecutor(1, name, torch.set_num_threads, (own,))
         self._queue = FairQueue[_Job](max_queued)
         self._is_running = False
         self._is_closed = False

@@ -15,50 +15,31 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from fivestar.errors import DamagedCheckpoint
 from fivestar.models.base import Model
 from fivestar.runs.run import write_tensors
+from fivestar.training.progress import Progress, progress_of
+from fivestar.training.sharded_checkpoint import (
+    load_folder,
+    newest_folder,
+    read_folder_progress,
+    remove_folders,
+    save_folder,
+)
 
 # Copies of the weights besides those that are trained: the best so far, and their average.
 Part = Literal["best", "average"]
 WeightCopies = dict[Part, dict[str, Tensor]]
 FORMAT = "fivestar-checkpoint"
 VERSION = 2
-
-
-@dataclass
-class Progress:
-    """The progress of training. The history holds one line per epoch."""
-
-    epoch: int = 0  # epochs done
-    seconds: float = 0.0
-    # Of the epoch under way: steps and triples done, the sum of their losses, and its seconds.
-    step: int = 0
-    triples: int = 0
-    loss: float = 0.0
-    epoch_seconds: float = 0.0
-    # By validation: all metrics of the best epoch, so that it need not be ranked again.
-    best_mrr: float = -1.0
-    best_epoch: int = 0
-    best_metrics: dict[str, Any] = field(default_factory=dict)
-    waited: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
-    # What was taken over from another run before the first epoch.
-    origin: dict[str, Any] = field(default_factory=dict)
-    # In a refit: the metrics of the training before it.
-    before_refit: dict[str, Any] = field(default_factory=dict)
-
-
-_PROGRESS = TypeAdapter(Progress)
 
 
 def save_checkpoint(
@@ -69,13 +50,23 @@ def save_checkpoint(
     copies: WeightCopies,
     progress: Progress,
 ) -> None:
-    """Replace the checkpoint; if that fails, the previous one remains."""
+    """Replace the checkpoint; if that fails, the previous one remains.
+
+    If several processes share the entity table, each calls this, and a folder beside `path` takes
+    its place (`sharded_checkpoint`).
+    """
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for part, tables in copies.items():
         tensors |= {f"{part}.{name}": tensor for name, tensor in tables.items()}
     for number, table in enumerate(_tables(optimizer)):
         for name, value in optimizer.state[table].items():
             tensors[f"optimizer.{number}.{name}"] = torch.as_tensor(value)
+    if not model.shard.is_whole:
+        sharded = [name for name in tensors if _has_entity_rows(name, tensors[name], model)]
+        save_folder(path.parent, identity, model.shard, tensors, sharded, progress)
+        if model.shard.rank == 0:
+            path.unlink(missing_ok=True)
+        return
     text = json.dumps(asdict(progress))
     notes = {
         "format": FORMAT,
@@ -85,12 +76,31 @@ def save_checkpoint(
         "hash": _hash(tensors, text),
     }
     write_tensors(path, tensors, notes)
+    remove_folders(path.parent)
+
+
+def find_checkpoint(path: Path) -> Path | None:
+    """Return the checkpoint to resume from: the file or the folder beside it, or None.
+
+    If there are both, training was killed before the older one was removed.
+    """
+    folder = newest_folder(path.parent)
+    if folder is None or not path.exists():
+        return folder or (path if path.exists() else None)
+    return max((path, folder), key=lambda found: _order(read_progress(found)))
+
+
+def _order(progress: Progress) -> tuple[bool, int, int]:
+    return bool(progress.before_refit), progress.epoch, progress.step
 
 
 def read_progress(path: Path) -> Progress:
     """Read the progress of a checkpoint without its tensors."""
-    with _checked(path), safe_open(path, framework="pt") as file:
-        return _progress(_notes(file))
+    with _checked(path):
+        if path.is_dir():
+            return read_folder_progress(path)
+        with safe_open(path, framework="pt") as file:
+            return progress_of(json.loads(_notes(file)["progress"]))
 
 
 def load_checkpoint(
@@ -99,7 +109,8 @@ def load_checkpoint(
     """Load model and optimizer state; return the progress and the other copies of the weights.
 
     Args:
-        path: The checkpoint.
+        path: The checkpoint, a file or a folder; of tables by entity, the rows of the model's shard
+            are loaded.
         identity: What it must belong to: graph, settings and seed.
         model: The model; filled if the whole checkpoint is valid.
         optimizer: Its optimizer; likewise.
@@ -108,36 +119,65 @@ def load_checkpoint(
         DamagedCheckpoint: It has changed since it was written, belongs to another run, or does not
             fit the model.
     """
-    with _checked(path), safe_open(path, framework="pt") as file:
-        notes = _notes(file)
-        if notes.get("run", identity) != identity:
-            raise ValueError("it belongs to a run with another graph, settings or seed")
-        progress = _progress(notes)
-        weights, tables = model.state_dict(), _tables(optimizer)
-        shapes = _expected_shapes(weights, tables, file.keys())
-        # The tensors are mapped into memory and checked one at a time.
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        for name, tensor in tensors.items():
-            _check_tensor(name, tensor, shapes[name])
-        if "hash" in notes and _hash(tensors, notes["progress"]) != notes["hash"]:
-            raise ValueError("it has changed since it was written")
-        for name, table in weights.items():
-            table.copy_(tensors[f"model.{name}"])
-        for name in _names(tensors, "optimizer."):
-            number, key = name.split(".", 1)
-            table, state = tables[int(number)], tensors[f"optimizer.{name}"]
-            # Only state of the shape of the table moves to its device.
-            device = table.device if state.shape == table.shape else torch.device("cpu")
-            optimizer.state[table][key] = state.to(device, copy=True)
-        device = tables[0].device
-        copies: WeightCopies = {
-            part: {
-                name: tensors[f"{part}.{name}"].to(device, copy=True)
-                for name in _names(tensors, f"{part}.")
-            }
-            for part in get_args(Part)
+    with _checked(path):
+        if path.is_dir():
+            progress, tensors = load_folder(path, identity, model.shard)
+            return progress, _restore(tensors, model, optimizer)
+        with safe_open(path, framework="pt") as file:
+            notes = _notes(file)
+            if notes.get("run", identity) != identity:
+                raise ValueError("it belongs to a run with another graph, settings or seed")
+            # The tensors are mapped into memory and checked one at a time.
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if "hash" in notes and _hash(tensors, notes["progress"]) != notes["hash"]:
+                raise ValueError("it has changed since it was written")
+            tensors = {name: _local_rows(name, x, model) for name, x in tensors.items()}
+            progress = progress_of(json.loads(notes["progress"]))
+            return progress, _restore(tensors, model, optimizer)
+
+
+def _restore(
+    tensors: Mapping[str, Tensor], model: Model, optimizer: torch.optim.Optimizer
+) -> WeightCopies:
+    """Check all tensors, then fill model and optimizer; return the other copies of the weights."""
+    weights, tables = model.state_dict(), _tables(optimizer)
+    shapes = _expected_shapes(weights, optimizer, list(tensors))
+    for name, tensor in tensors.items():
+        _check_tensor(name, tensor, shapes[name])
+    for name, table in weights.items():
+        table.copy_(tensors[f"model.{name}"])
+    for name in _names(tensors, "optimizer."):
+        number, key = name.split(".", 1)
+        table, state = tables[int(number)], tensors[f"optimizer.{name}"]
+        # Counters of steps stay on the CPU.
+        device = table.device if state.ndim else torch.device("cpu")
+        optimizer.state[table][key] = state.to(device, copy=True)
+    device = tables[0].device
+    return {
+        part: {
+            name: tensors[f"{part}.{name}"].to(device, copy=True)
+            for name in _names(tensors, f"{part}.")
         }
-        return progress, copies
+        for part in get_args(Part)
+    }
+
+
+def _has_entity_rows(name: str, tensor: Tensor, model: Model) -> bool:
+    """Return whether a tensor of a checkpoint has one row per entity of this process."""
+    part, _, rest = name.partition(".")
+    if part == "optimizer":
+        number = [parameter is model.entities for parameter in model.parameters()].index(True)
+        return rest.startswith(f"{number}.") and tensor.ndim > 0
+    return rest == "entities"
+
+
+def _local_rows(name: str, tensor: Tensor, model: Model) -> Tensor:
+    """Return the rows of the model's shard of a tensor by entity, any other tensor as it is."""
+    if model.shard.is_whole or not _has_entity_rows(name, tensor, model):
+        return tensor
+    if len(tensor) != model.num_entities:
+        raise ValueError(f"{name} has {len(tensor):,} rows, not {model.num_entities:,}")
+    return tensor[model.shard.start : model.shard.stop]
 
 
 @contextmanager
@@ -172,20 +212,19 @@ def _notes(file: Any) -> dict[str, str]:
     return notes
 
 
-def _progress(notes: Mapping[str, str]) -> Progress:
-    """Return the progress that a checkpoint records, with valid types."""
-    return _PROGRESS.validate_python(json.loads(notes["progress"]), strict=False)
-
-
 def _expected_shapes(
-    weights: Mapping[str, Tensor], tables: Sequence[Tensor], names: Sequence[str]
+    weights: Mapping[str, Tensor], optimizer: torch.optim.Optimizer, names: Sequence[str]
 ) -> dict[str, tuple[torch.Size, ...]]:
     """Return the shapes that each tensor of a checkpoint may have."""
+    tables = _tables(optimizer)
     shapes: dict[str, tuple[torch.Size, ...]] = {}
     for name in names:
         part, _, rest = name.partition(".")
         if part == "optimizer":
-            shapes[name] = (tables[int(rest.partition(".")[0])].shape, torch.Size())
+            number, _, key = rest.partition(".")
+            table = tables[int(number)]
+            state = optimizer.state[table].get(key)  # some optimizers have none before a step
+            shapes[name] = (table.shape, torch.Size()) if state is None else (state.shape,)
         elif part in ("model", *get_args(Part)):
             shapes[name] = (weights[rest].shape,)
         else:

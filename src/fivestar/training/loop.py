@@ -16,6 +16,7 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
+from fivestar.models.sharding import Shard
 from fivestar.plugins import OBJECTIVES
 from fivestar.runs.identity import graph_hash, settings_hash
 from fivestar.runs.run import (
@@ -26,8 +27,8 @@ from fivestar.runs.run import (
 )
 from fivestar.runs.settings import Settings
 from fivestar.training.checkpoint import (
-    Progress,
     WeightCopies,
+    find_checkpoint,
     load_checkpoint,
     read_progress,
     save_checkpoint,
@@ -39,10 +40,13 @@ from fivestar.training.negative_sampling import (
     bernoulli_weights,
 )
 from fivestar.training.optimizers import Optimizer, WeightAverage
+from fivestar.training.processes import unnamed_table
+from fivestar.training.progress import Progress
 from fivestar.training.queries import Batch, GroupedQueries
 from fivestar.training.regularizers import make_regularizer
 from fivestar.training.relation_loss import RelationLoss
 from fivestar.training.resources import (
+    PartSizes,
     check_batch_norm,
     check_graph,
     matmul_precision,
@@ -82,16 +86,15 @@ class Trainer:
         check_batch_norm(self.model, settings, self.sizes.rows, len(graph.train))
         queries, score_bytes = training.validation_queries, self.sizes.score_bytes
         self.validation = Validation(graph, queries, score_bytes)
-        self._saved_at = time.perf_counter()
+        self._saved_at = 0.0  # seconds of training
 
     def _set_up(self, facts: Triples) -> None:
         """Build a new model, its optimizer and the queries of these facts."""
         graph, training = self.graph, self.training
         self.facts = facts
         self.model = build_model(graph, self.settings).to(self.device)
-        self.model.reset_parameters(torch.Generator(self.device).manual_seed(training.seed))
+        self._reset_parameters()
         self.optimizer = Optimizer(self.model, training)
-        self.sizes = part_sizes(self.model, 2 * len(graph.facts), training)
         self.similarity = similarity_for(training.precision, self.model.similarity, self.device)
         self.queries = GroupedQueries.of(
             facts,
@@ -99,21 +102,41 @@ class Trainer:
             reciprocals=training.reciprocals,
             grouping=training.grouping,
         )
+        max_answers = self.queries.max_answers(training.batch_size)
+        sizes = part_sizes(self.model, 2 * len(graph.facts), training, max_answers)
+        # The first process has the largest shard; all must take the same parts of a step.
+        self.sizes = PartSizes(*(int(self.model.shard.from_first(size)) for size in sizes))
         self.steps = self.queries.num_batches(training.batch_size)  # per epoch
         self.best: dict[str, Tensor] = {}
         self.average = WeightAverage(training.average)
 
+    def _reset_parameters(self) -> None:
+        """Initialize the weights; a shard gets the rows that it would have in the whole table."""
+        seed, model = self.training.seed, self.model
+        if model.shard.is_whole:
+            model.reset_parameters(torch.Generator(self.device).manual_seed(seed))
+            return
+        whole = build_model(self.graph, self.settings, Shard(model.num_entities))
+        with unnamed_table(whole.entities.shape, self.folder) as table:
+            whole.entities = torch.nn.Parameter(table)
+            whole.reset_parameters(torch.Generator().manual_seed(seed))
+            weights = whole.state_dict()
+            weights["entities"] = table[model.shard.start : model.shard.stop]
+            model.load_state_dict(weights)
+            del whole, weights, table  # what is mapped cannot be closed
+
     def resume(self) -> None:
         """Resume from the checkpoint."""
-        if self.folder is None:
+        path = None if self.folder is None else find_checkpoint(self.folder / CHECKPOINT)
+        if path is None:
             raise SettingsError("there is no checkpoint to resume from")
-        path = self.folder / CHECKPOINT
         if read_progress(path).before_refit:
             self._set_up(self._all_facts())
         self.progress, copies = load_checkpoint(
             path, self._identity(), self.model, self.optimizer.torch_optimizer
         )
         self.best, self.average.tables = copies["best"], copies["average"]
+        self._saved_at = self.progress.seconds
 
     def warm_start(self, run: Path) -> None:
         """Start from the weights of another run."""
@@ -168,7 +191,7 @@ class Trainer:
                 raise
             self.progress.history.append(line)
             self._save_snapshot()
-            if self.folder is not None:
+            if self.folder is not None and self.model.shard.rank == 0:
                 save_history(self.progress.history, self.folder)
             if self._finished() or self.progress.epoch % training.checkpoint_every == 0:
                 self.save_checkpoint()
@@ -249,14 +272,15 @@ class Trainer:
         for batch in batches:
             self._take_step(step, batch)
             now = time.perf_counter()
-            progress.epoch_seconds += now - began
-            progress.seconds += now - began
+            seconds = self.model.shard.from_first(now - began)
+            progress.epoch_seconds += seconds
+            progress.seconds += seconds
             began = now
             if on_step is not None:
                 on_step(progress.epoch + progress.step / self.steps)
             if self._out_of_time():
                 break
-            if now - self._saved_at >= 60 * training.checkpoint_minutes:
+            if progress.seconds - self._saved_at >= 60 * training.checkpoint_minutes:
                 self.save_checkpoint()
         self.model.eval()
         progress.epoch += 1
@@ -277,7 +301,7 @@ class Trainer:
             progress.epoch % training.evaluate_every == 0 or self._finished()
         ):
             line |= self._validate()
-        progress.seconds += time.perf_counter() - began
+        progress.seconds += self.model.shard.from_first(time.perf_counter() - began)
         line["seconds"] = progress.seconds
         return line
 
@@ -295,7 +319,7 @@ class Trainer:
                 + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
             )
         time_now = progress.epoch + (progress.step + 0.5) / self.steps
-        self.optimizer.step(time_now, step.touched)
+        self.optimizer.step(time_now)
         progress.step += 1
         progress.triples += len(batch.answers)
         progress.loss += loss * len(batch.answers)
@@ -320,7 +344,7 @@ class Trainer:
 
     def save_checkpoint(self, name: str = CHECKPOINT, folder: Path | None = None) -> None:
         """Write a checkpoint, if there is a folder."""
-        self._saved_at = time.perf_counter()
+        self._saved_at = self.progress.seconds
         folder = folder or self.folder
         if folder is not None:
             copies: WeightCopies = {"best": self.best, "average": self.average.tables}

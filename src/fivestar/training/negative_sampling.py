@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,12 +14,12 @@ from torch.nn.functional import logsigmoid, softplus
 from fivestar.graph.known_answers import query_keys
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
-from fivestar.training.gathered_rows import GatheredRows, grad_of
+from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.step import Step, slices
 
-# Rows are updated one by one if a batch samples fewer ids than this share of the entities.
+# The gradient is sparse if a batch samples fewer ids than this share of the entities.
 _FEW = 0.5
 # How often a negative that is a known answer is replaced by another sample.
 _RETRIES = 10
@@ -151,52 +152,58 @@ class NegativeStep(Step):
 
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
-        self._zero_grad()
         num_triples = len(batch.answers)
         # Batch normalization needs all queries of the batch at once.
         size = num_triples if self.model.uses_batch_norm else self.max_triples
-        total = self.model.entities.new_zeros(())
+        parts = list(slices(num_triples, size))
+        candidates: Iterable[Tensor] = (self._candidates(batch, part) for part in parts)
         num_ids = len(batch.entities) + num_triples * (1 + self.sampler.num_negatives)
-        few = num_ids < _FEW * len(self.model.entities)
-        used = [batch.entities]
-        for triples in slices(num_triples, size):
-            loss, ids = self._add(batch, triples)
-            total += loss
-            if few:
-                used.append(ids.flatten())
-        if few:
-            self.touched = torch.unique(torch.cat(used))
+        touched = None
+        if num_ids < _FEW * self.model.num_entities:
+            candidates = list(candidates)
+            used = [batch.entities, *(ids.flatten() for ids in candidates)]
+            touched = torch.unique(torch.cat(used))
+        entity_grad = self._zero_grad(touched)
+        total = self.model.entities.new_zeros(())
+        for part, ids in zip(parts, candidates, strict=True):
+            total += self._add(batch, part, ids, entity_grad)
         return total
 
-    def _add(self, batch: Batch, triples: slice) -> tuple[Tensor, Tensor]:
-        """Return the loss of some triples of a batch and the ids of answers; add its gradients."""
+    def _add(
+        self, batch: Batch, triples: slice, candidates: Tensor, entity_grad: EntityGrad
+    ) -> Tensor:
+        """Return the loss of some triples of a batch with their candidates; add its gradients."""
         model, rows, num_triples = self.model, batch.rows[triples], len(batch.answers)
-        gathered = GatheredRows(model)
+        gathered = GatheredRows(model, entity_grad)
         entities, relations = batch.entities[rows, None], batch.relations[rows, None]  # (T, 1)
+        heads, tails = entities, candidates
         if batch.exhaustive:  # (?, r, t): every candidate head is transformed
-            heads, tails = self._candidates(batch, triples), entities
+            heads, tails = candidates, entities
             relations = relations.expand_as(heads)
-            head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 + k, D)
-        else:
-            head, relation, query = self._transform(gathered, entities, relations)  # (T, 1, D)
-            tails = self._candidates(batch, triples)
+        head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 or 1 + k, D)
         weights = self._weights(batch.side_relations[rows], num_triples)
         query_grad, total = torch.empty_like(query), model.entities.new_zeros(())
+        # Tails that are given are few; of many candidates, each process scores those it holds.
+        is_whole = model.shard.is_whole or batch.exhaustive
+        compare = self._compare if is_whole else self._compare_own
         for part in slices(len(tails), self.max_triples):
-            loss, query_grad[part] = self._compare(
-                query.detach()[part], tails[part], weights[part], num_triples
+            loss, query_grad[part] = compare(
+                query.detach()[part],
+                GatheredRows(model, entity_grad),
+                tails[part],
+                weights[part],
+                num_triples,
             )
             total += loss
-        ids = heads if batch.exhaustive else tails
         if self.regularizer is None:
             gathered.backward([query], [query_grad])
-            return total, ids
+            return total
         penalty = self.regularizer.query_penalty(
             model, head[:, 0], relation[:, 0], query[:, 0]
         ).sum()
         penalty = penalty * (self.reg_weight / num_triples)
         gathered.backward([penalty, query], [None, query_grad])
-        return total + penalty.detach(), ids
+        return total + penalty.detach()
 
     def _candidates(self, batch: Batch, triples: slice) -> Tensor:
         """Return the ids (T, 1 + k) of the answer of each triple and of its negatives."""
@@ -213,11 +220,15 @@ class NegativeStep(Step):
         return head, relation, query.view(*heads.shape, -1)
 
     def _compare(
-        self, query: Tensor, tails: Tensor, weights: Tensor, num_triples: int
+        self,
+        query: Tensor,
+        gathered: GatheredRows,
+        tails: Tensor,
+        weights: Tensor,
+        num_triples: int,
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of queries with their tails and its gradient; add those of the tails."""
         query = query.requires_grad_()
-        gathered = GatheredRows(self.model)
         tail = gathered.tails(tails)
         scores = self.model.similarity.score_pairs(query, tail)  # (T, 1 + k), the answer first
         loss = self.loss(scores[:, 0], scores[:, 1:]) @ weights
@@ -226,6 +237,40 @@ class NegativeStep(Step):
             loss = loss + penalty * (self.reg_weight / num_triples)
         gathered.backward([loss], [None])
         return loss.detach(), grad_of(query)
+
+    def _compare_own(
+        self,
+        query: Tensor,
+        gathered: GatheredRows,
+        tails: Tensor,
+        weights: Tensor,
+        num_triples: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Do what `_compare` does, each process for the candidates that it holds.
+
+        Scores (T, 1 + k) and gradients of queries are summed over all processes, but no rows.
+        """
+        shard, query = self.model.shard, query.requires_grad_()  # (T, 1, D)
+        positions, own_rows = shard.local(tails.reshape(-1))
+        assert positions is not None  # noqa: S101  (the table is sharded)
+        rows, columns = positions // tails.shape[1], positions % tails.shape[1]
+        tail = gathered.own_tails(own_rows)  # (n, D)
+        own_scores = self.model.similarity.score_pairs(query[rows, 0], tail)  # (n,)
+        scores = query.new_zeros(tails.shape)
+        scores[rows, columns] = own_scores.detach()
+        scores = shard.sum(scores).requires_grad_()
+        loss = self.loss(scores[:, 0], scores[:, 1:]) @ weights
+        torch.autograd.backward([loss])
+        outputs, grads = [own_scores], [grad_of(scores)[rows, columns]]
+        penalty = query.new_zeros(())
+        if self.regularizer is not None:
+            penalty = self.regularizer.tail_penalty(self.model, tail[columns == 0])
+            penalty = penalty * (self.reg_weight / num_triples)
+            outputs.append(penalty)
+            grads.append(torch.ones_like(penalty))
+        gathered.backward(outputs, grads)
+        query_grad = torch.zeros_like(query) if query.grad is None else query.grad
+        return loss.detach() + shard.sum(penalty.detach()), shard.sum(query_grad)
 
     def _weights(self, side_relations: Tensor, num_triples: int) -> Tensor:
         """Return the weight (T,) of each triple."""

@@ -4,7 +4,8 @@
 `bce` is the binary cross-entropy of each entity: Σ log(1 + eˢ) − Σ s(tᵢ) per query.
 Both are Σ over all candidates of something − Σ of the scores of true answers, so one row of scores
 serves all triples that share a query, exactly. `score_candidates` computes the first part tile by
-tile of candidates, while a tile is in the cache, at the speed of its matrix products.
+tile of candidates, while a tile is in the cache, at the speed of its matrix products. Each worker
+thread owns a range of candidates; they meet twice, after the scores and after the gradients.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, overload
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from fivestar.models.sharding import Shard
 from fivestar.models.similarity import TILE, Similarity
 from fivestar.plugins import OBJECTIVES
+from fivestar.threads import run_parts, split_work
 from fivestar.training.candidates import Candidates
 
 # Scores are multiplied by log₂ e, because powers of 2 are twice as fast as powers of e.
@@ -137,17 +141,25 @@ def register_objective(name: str, objective: Objective | None = None) -> Any:
 
 
 class Workspace:
-    """The buffer of scores, allocated once and used by every step."""
+    """The buffer of scores, used by every step; it grows to what the largest one needs.
 
-    def __init__(self, rows: int, candidates: int, like: Tensor) -> None:
+    Args:
+        rows: rows of scores at once.
+        like: a tensor of the type and device of the scores.
+    """
+
+    def __init__(self, rows: int, like: Tensor) -> None:
         self.rows = rows
-        self._buffer = like.new_empty(rows * candidates)
+        self._buffer = like.new_empty(0)
 
     def tiles(self, rows: int, candidates: int, sampled: int = 0) -> list[tuple[slice, Tensor]]:
         """Return for each tile the candidates it holds, and a tensor (rows, n) for its scores.
 
         No tile holds both the first `sampled` candidates and others.
         """
+        if self._buffer.numel() < rows * candidates:
+            self._buffer = self._buffer.new_empty(0)  # the former one is released first
+            self._buffer = self._buffer.new_empty(rows * candidates)
         tiles = []
         for first, last in ((0, sampled), (sampled, candidates)):
             for start in range(first, last, TILE):
@@ -172,57 +184,102 @@ def score_candidates(
         objective: softmax or bce.
         query: (B, D) transformed heads.
         weight: (B,) weight of each query.
-        candidates: N candidates; their gradient is added to `candidates.table_grad`.
+        candidates: N candidates; their gradient is added to `candidates.table_grad`. Processes that
+            share the entity table each have their own.
         similarity: how a query and a candidate give a score.
         workspace: for at least (B, N) scores.
 
     Returns:
-        The weighted loss, and its gradient (B, D) with respect to the query.
+        The weighted loss, and its gradient (B, D) with respect to the query: the part of this
+        process, to be summed over all.
     """
-    table, sampled = candidates.table, candidates.sampled
-    tiles = workspace.tiles(len(query), len(table), sampled.size)
+    table, shard = candidates.table, candidates.model.shard
+    tiles = workspace.tiles(len(query), len(table), candidates.sampled.size)
+    scores = _TiledScores(objective, query, candidates, similarity, tiles)
+    reference = query.new_zeros(len(query))
+    if objective.is_relative:
+        reference = _row_maxima(query, table[:_NUM_REFERENCE], similarity, shard)
+    total, query_grad = scores.forward(reference)
+    if objective.is_relative and not (total < _SUM_LIMIT).all():
+        reference = _row_maxima(query, table, similarity, shard)
+        total, query_grad = scores.forward(reference)
+    loss, row_weight = objective.finish(total, weight)
+    scores.backward(row_weight)
+    return weight @ (reference + loss) / objective.scale, query_grad.mul_(row_weight[:, None])
 
-    def forward(reference: Tensor) -> tuple[Tensor, Tensor]:
-        """Fill the tiles with score_grad; return row sums and the gradient of the query.
 
-        Everything that needs a tile is done while it is in the cache.
-        """
+@dataclass(frozen=True)
+class _TiledScores:
+    """The scores of queries with all candidates, in tiles; each worker owns a range of tiles."""
+
+    objective: Objective
+    query: Tensor
+    candidates: Candidates
+    similarity: Similarity
+    tiles: list[tuple[slice, Tensor]]
+
+    def forward(self, reference: Tensor) -> tuple[Tensor, Tensor]:
+        """Fill the tiles with score_grad; return row sums and the gradient of the query."""
+        forward = partial(self._forward, reference, is_shifted=bool(reference.any()))
+        parts = [partial(forward, tiles) for tiles in self._parts()]
+        (total, query_grad), *others = run_parts(parts, self.query.device)
+        for other_total, other_grad in others:  # always in the order of the candidates
+            total += other_total
+            query_grad += other_grad
+        return self.candidates.model.shard.sum(total), query_grad
+
+    def backward(self, row_weight: Tensor) -> None:
+        """Add the gradient of the candidates, given filled tiles and the factor of each row."""
+        backward = partial(self._backward, row_weight, row_weight * self.candidates.sampled.weight)
+        run_parts([partial(backward, tiles) for tiles in self._parts()], self.query.device)
+
+    def _parts(self) -> list[list[tuple[slice, Tensor]]]:
+        numbers = len(self.query) * len(self.candidates.table)
+        parts = split_work(len(self.tiles), numbers, self.query.device)
+        # Of a small sample, a process may have no candidate.
+        return [self.tiles[part] for part in parts] or [[]]
+
+    def _forward(
+        self, reference: Tensor, tiles: list[tuple[slice, Tensor]], *, is_shifted: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Fill some tiles: everything that needs a tile is done while it is in the cache."""
+        query, similarity, sampled = self.query, self.similarity, self.candidates.sampled
         total, query_grad = torch.zeros_like(reference), torch.zeros_like(query)
-        is_shifted = bool(reference.any())
+        last_sampled = min(sampled.size, max((columns.stop for columns, _ in tiles), default=0))
         for columns, scores in tiles:
-            similarity.forward(query, table[columns], scores, objective.scale)
+            candidates = self.candidates.table[columns]
+            similarity.forward(query, candidates, scores, self.objective.scale)
             if is_shifted:
                 scores.sub_(reference[:, None])
-            total += objective.score_grad_(scores)
-            similarity.prepare_score_grad(query, table[columns], scores)
-            similarity.add_query_grad(query, table[columns], scores, query_grad)
-            if columns.stop == sampled.size:
+            total += self.objective.score_grad_(scores)
+            similarity.prepare_score_grad(query, candidates, scores)
+            similarity.add_query_grad(query, candidates, scores, query_grad)
+            if columns.stop == last_sampled:
                 total *= sampled.weight
                 query_grad *= sampled.weight
         return total, query_grad
 
-    reference = query.new_zeros(len(query))
-    if objective.is_relative:
-        reference = _row_maxima(query, table[:_NUM_REFERENCE], similarity)
-    total, query_grad = forward(reference)
-    if objective.is_relative and not (total < _SUM_LIMIT).all():
-        reference = _row_maxima(query, table, similarity)
-        total, query_grad = forward(reference)
-    loss, row_weight = objective.finish(total, weight)
-    sampled_weight = row_weight * sampled.weight
-    for columns, score_grad in tiles:
-        rows = sampled_weight if columns.start < sampled.size else row_weight
-        grad = candidates.table_grad[columns]
-        similarity.add_candidate_grad(query, rows, table[columns], score_grad, grad)
-    return weight @ (reference + loss) / objective.scale, query_grad.mul_(row_weight[:, None])
+    def _backward(
+        self, row_weight: Tensor, sampled_weight: Tensor, tiles: list[tuple[slice, Tensor]]
+    ) -> None:
+        """Add the gradient of the candidates of some tiles."""
+        for columns, score_grad in tiles:
+            weight = sampled_weight if columns.start < self.candidates.sampled.size else row_weight
+            candidates = self.candidates.table[columns]
+            grad = self.candidates.table_grad[columns]
+            self.similarity.add_candidate_grad(self.query, weight, candidates, score_grad, grad)
 
 
-def _row_maxima(query: Tensor, table: Tensor, similarity: Similarity) -> Tensor:
-    """Return the highest score of each row; 0 for all rows if all of them are close to 0."""
+def _row_maxima(query: Tensor, table: Tensor, similarity: Similarity, shard: Shard) -> Tensor:
+    """Return the highest score of each row; 0 for all rows if all of them are close to 0.
+
+    Processes that share the entity table get the same, that of all their tables.
+    """
     highest = torch.full_like(query[:, 0], -torch.inf)
     for start in range(0, len(table), TILE):
         candidates = table[start : start + TILE]
         scores = query.new_empty(len(query), len(candidates))
         similarity.forward(query, candidates, scores, _LOG2E)
         torch.maximum(highest, scores.amax(dim=1), out=highest)
+    highest = shard.max(highest)
     return torch.zeros_like(highest) if highest.abs().max() < _NEAR_ZERO else highest

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adagrad import adagrad
 
 from fivestar.errors import SettingsError
 from fivestar.geometry.poincare_ball import expmap, project
 from fivestar.models.base import Model
 from fivestar.runs.settings import TrainingSettings
+from fivestar.threads import coarse_threads, run_parts, split_work
 from fivestar.training.gathered_rows import grad_of
 
 
@@ -24,29 +27,45 @@ class Optimizer:
         self.tables = list(model.parameters())
         self.training = training
         self.torch_optimizer = _optimizer(model, training)
+        # The gradient of all entities, if Adam gets that of some; 0 between steps.
+        self._dense: Tensor | None = None
 
-    def step(self, epochs_done: float, touched: Tensor | None = None) -> None:
+    def step(self, epochs_done: float) -> None:
         """Update the weights by the gradients of the tables.
+
+        A row without a gradient stays unchanged by all optimizers but Adam, so where the gradient
+        of the entity table is sparse, only its rows are updated: the same result without a pass
+        over all.
 
         Args:
             epochs_done: epochs before this step, with a fraction; sets the learning rate.
-            touched: the entities whose gradients are not 0, if known. All optimizers but Adam leave
-                all other rows unchanged, so only these are updated: the same result without a pass
-                over all.
         """
         for group in self.torch_optimizer.param_groups:
             group["lr"] = learning_rate(self.training, epochs_done)
-        if self.training.clip:
-            torch.nn.utils.clip_grad_norm_(self.tables, self.training.clip)
-        if self.training.optimizer == "adam":
-            touched = None
-        with self._slower_off_diagonal():
-            if touched is None:
-                self.torch_optimizer.step()
-            else:
-                self._step_touched(touched)
-        if self.training.optimizer != "riemannian-sgd":
-            project_to_ball(self.model, touched)
+        is_adam = self.training.optimizer == "adam"
+        is_sparse = grad_of(self.model.entities).is_sparse
+        # Other updates are passes over whole tables, in few operators that use all threads.
+        is_coarse = self.training.optimizer == "adagrad" or (is_sparse and not is_adam)
+        with coarse_threads() if is_coarse else nullcontext():
+            if self.training.clip:
+                clip_gradients(self.model, self.training.clip)
+            grad = grad_of(self.model.entities)
+            with self._slower_off_diagonal():
+                self._update(grad)
+            if self.training.optimizer != "riemannian-sgd":
+                touched = grad.indices()[0] if is_sparse and not is_adam else None
+                project_to_ball(self.model, touched)
+
+    def _update(self, grad: Tensor) -> None:
+        """Update all tables, given the gradient of the entity table."""
+        if grad.is_sparse and isinstance(self.torch_optimizer, torch.optim.Adam):
+            self._step_all(grad)
+        elif isinstance(self.torch_optimizer, torch.optim.Adagrad) or (
+            grad.is_sparse and isinstance(self.torch_optimizer, torch.optim.SGD)
+        ):
+            self._step_by_rows(grad)
+        else:
+            self.torch_optimizer.step()
 
     @contextmanager
     def _slower_off_diagonal(self) -> Iterator[None]:
@@ -60,24 +79,71 @@ class Optimizer:
         columns.lerp_(before, 1 - self.model.off_diagonal_lr)
 
     @torch.no_grad()
-    def _step_touched(self, touched: Tensor) -> None:
-        """Update some rows of the entity table, and all other tables."""
-        if isinstance(self.torch_optimizer, RiemannianSGD):
-            self.torch_optimizer.step_touched(touched)
+    def _step_by_rows(self, grad: Tensor) -> None:
+        """Update the rows of the entity table that have a gradient, and all other tables."""
+        table, optimizer = self.model.entities, self.torch_optimizer
+        table.grad = None
+        optimizer.step()  # all other tables
+        table.grad = grad
+        group, state = optimizer.param_groups[0], optimizer.state[table]
+        if "sum" in state:
+            state["step"] += 1
+        if not grad.is_sparse:
+            update = partial(_adagrad_rows, table, grad, state, group)
+            rows = split_work(len(table), table.numel(), table.device)
+            run_parts([partial(update, part) for part in rows], table.device)
             return
-        table = self.model.entities
-        table_grad, table.grad = grad_of(table), None
-        self.torch_optimizer.step()  # all other tables
-        table.grad = table_grad
-        group = self.torch_optimizer.param_groups[0]
-        step = table_grad.index_select(0, touched)
-        if self.training.optimizer == "adagrad":
-            state = self.torch_optimizer.state[table]
+        touched, step = grad.indices()[0], grad.values()
+        if "sum" in state:
             state["sum"].index_add_(0, touched, step.square())
             std = state["sum"].index_select(0, touched).sqrt_()
-            step = step.div_(std.add_(group["eps"]))
-            state["step"] += 1
+            step = step / std.add_(group["eps"])
         table.index_add_(0, touched, step, alpha=-group["lr"])
+
+    def _step_all(self, sparse_grad: Tensor) -> None:
+        """Update all tables, all rows of the entity table included."""
+        table = self.model.entities
+        touched, values = sparse_grad.indices()[0], sparse_grad.values()
+        if self._dense is None:
+            self._dense = torch.zeros_like(table)
+        table.grad = self._dense.index_copy_(0, touched, values)
+        self.torch_optimizer.step()
+        self._dense.index_fill_(0, touched, 0)
+        table.grad = sparse_grad
+
+
+@torch.no_grad()
+def _adagrad_rows(
+    table: Tensor, grad: Tensor, state: dict[str, Tensor], group: dict[str, Any], rows: slice
+) -> None:
+    """Update some rows by the kernel of torch's Adagrad."""
+    adagrad(
+        [table[rows]],
+        [grad[rows]],
+        [state["sum"][rows]],
+        [state["step"] - 1],  # counted up by the kernel
+        fused=True,
+        lr=group["lr"],
+        weight_decay=group["weight_decay"],
+        lr_decay=group["lr_decay"],
+        eps=group["eps"],
+        maximize=False,
+    )
+
+
+@torch.no_grad()
+def clip_gradients(model: Model, limit: float) -> None:
+    """Scale all gradients of a model so that their norm, taken together, is at most the limit."""
+    grads, norms = [], []
+    for table in model.parameters():
+        grad = grad_of(table)
+        grads.append(grad.values() if grad.is_sparse else grad)
+        norm = torch.linalg.vector_norm(grads[-1])
+        is_sharded = table is model.entities and not model.shard.is_whole
+        norms.append(model.shard.sum(norm.square()).sqrt() if is_sharded else norm)
+    scale = (limit / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
+    for grad in grads:
+        grad.mul_(scale)
 
 
 def learning_rate(training: TrainingSettings, epochs_done: float) -> float:
@@ -99,6 +165,8 @@ def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimize
     match training.optimizer:
         case "adagrad":
             return torch.optim.Adagrad(tables, lr=training.lr, fused=True)
+        case "row-adagrad":
+            return RowAdagrad(model, training.lr)
         case "adam":
             return torch.optim.Adam(tables, lr=training.lr, fused=True)
         case "sgd":
@@ -107,6 +175,39 @@ def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimize
             if not model.manifold_parameters(model.entities, model.relations):
                 raise SettingsError("riemannian-sgd needs parameters on a Poincaré ball: use sgd")
             return RiemannianSGD(model, training.lr)
+
+
+class RowAdagrad(torch.optim.Optimizer):
+    """Adagrad with one accumulator per row of the entity table; plain Adagrad for other tables.
+
+    The accumulator of a row is the sum of the mean squares of its gradients, so the optimizer state
+    of N entities is N numbers instead of N × width.
+    """
+
+    EPSILON = 1e-10  # as torch's Adagrad
+
+    def __init__(self, model: Model, lr: float) -> None:
+        self.model = model
+        super().__init__(list(model.parameters()), {"lr": lr})
+        for table in model.parameters():
+            shape = (len(table), 1) if table is model.entities else table.shape
+            self.state[table]["sum"] = table.new_zeros(shape)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """Update all tables; of the entity table only the rows of a sparse gradient."""
+        lr = self.param_groups[0]["lr"]
+        for table in self.param_groups[0]["params"]:
+            grad, total = grad_of(table), self.state[table]["sum"]
+            if grad.is_sparse:
+                touched, grad = grad.indices()[0], grad.values()
+                total.index_add_(0, touched, grad.square().mean(dim=1, keepdim=True))
+                std = total.index_select(0, touched).sqrt_().add_(self.EPSILON)
+                table.index_add_(0, touched, grad / std, alpha=-lr)
+                continue
+            square = grad.square()
+            total += square.mean(dim=1, keepdim=True) if table is self.model.entities else square
+            table.addcdiv_(grad, total.sqrt().add_(self.EPSILON), value=-lr)
 
 
 class RiemannianSGD(torch.optim.Optimizer):
@@ -122,15 +223,15 @@ class RiemannianSGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Update all tables."""
-        self._update(self.model.entities, grad_of(self.model.entities))
-
-    @torch.no_grad()
-    def step_touched(self, touched: Tensor) -> None:
-        """Update some rows of the entity table, and all other tables."""
+        """Update all tables; of the entity table only the rows of a sparse gradient."""
         table = self.model.entities
-        rows, grad = (x.index_select(0, touched) for x in (table, grad_of(table)))
-        self._update(rows, grad)
+        grad = grad_of(table)
+        if not grad.is_sparse:
+            self._update(table, grad)
+            return
+        touched = grad.indices()[0]
+        rows = table.index_select(0, touched)
+        self._update(rows, grad.values())
         table.index_copy_(0, touched, rows)
 
     def _update(self, entities: Tensor, entity_grad: Tensor) -> None:

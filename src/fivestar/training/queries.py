@@ -130,6 +130,13 @@ class GroupedQueries:
         """Return the number of batches per epoch."""
         return int((-(-np.unique(self._groups(), return_counts=True)[1] // size)).sum())
 
+    def max_answers(self, size: int) -> int:
+        """Return an upper bound of the answers of a batch of this many queries."""
+        counts = np.diff(self.start)
+        if size < len(counts):
+            counts = np.partition(counts, -size)[-size:]
+        return int(counts.sum())
+
     def _groups(self) -> Ids:
         """Return which queries may share a batch: equal numbers may."""
         return np.where(self.exhaustive, self.relations, np.int32(-1))

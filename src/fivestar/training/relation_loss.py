@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fivestar.models.base import Model
-from fivestar.training.gathered_rows import GatheredRows
+from fivestar.training.gathered_rows import EntityGrad, GatheredRows
 from fivestar.training.queries import Batch
 
 # Transformed heads at once; more than fits the cache is slower.
@@ -28,11 +28,14 @@ class RelationLoss:
     weight: float = 0.0
     num_candidates: int = 0
 
-    def backward(self, model: Model, batch: Batch, max_rows: int) -> Tensor:
+    def backward(
+        self, model: Model, entity_grad: EntityGrad, batch: Batch, max_rows: int
+    ) -> Tensor:
         """Return the loss of a batch; add its gradients to those of the model's tables.
 
         Args:
             model: the model.
+            entity_grad: the gradient of its entity table.
             batch: queries with their answers.
             max_rows: transformed heads at once.
         """
@@ -45,7 +48,8 @@ class RelationLoss:
         for part in torch.split(pairs, size):
             row = batch.rows[part]
             triples = batch.entities[row], batch.relations[row], batch.answers[part]
-            losses.append(_backward(model, triples, sampled, self.weight / len(pairs)))
+            rows = GatheredRows(model, entity_grad)
+            losses.append(_backward(rows, triples, sampled, self.weight / len(pairs)))
         return torch.stack(losses).sum()
 
 
@@ -53,10 +57,9 @@ NO_RELATION_LOSS = RelationLoss()
 
 
 def _backward(
-    model: Model, triples: tuple[Tensor, Tensor, Tensor], sampled: Tensor, weight: float
+    rows: GatheredRows, triples: tuple[Tensor, Tensor, Tensor], sampled: Tensor, weight: float
 ) -> Tensor:
-    heads, relations, tails = triples
-    rows = GatheredRows(model)
+    model, (heads, relations, tails) = rows.model, triples
     head, tail = rows.heads(heads), rows.tails(tails)
     true, others = rows.relations(relations), rows.relations(sampled)
     score_pairs = model.similarity.score_pairs

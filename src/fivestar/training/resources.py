@@ -107,7 +107,10 @@ def _has_bf16(device: torch.device) -> bool:
 
 
 # Copies of the tables in the optimizer state.
-_STATE_COPIES = {"adagrad": 1, "adam": 2, "sgd": 0, "riemannian-sgd": 1}
+_STATE_COPIES = {"adagrad": 1, "row-adagrad": 0, "adam": 2, "sgd": 0, "riemannian-sgd": 1}
+# Copies of the rows that a step with sampled candidates touches: of the candidates and their
+# gradients, of the sparse gradient, and those of the optimizer.
+_TOUCHED_COPIES = 6
 # Measured: copies of its row that an answer needs, and a negative.
 _ANSWER_COPIES = 16
 _NEGATIVE_COPIES = 12
@@ -124,8 +127,16 @@ class PartSizes(NamedTuple):
     score_bytes: int
 
 
-def part_sizes(model: Model, facts: int, training: TrainingSettings) -> PartSizes:
+def part_sizes(
+    model: Model, facts: int, training: TrainingSettings, max_answers: int | None = None
+) -> PartSizes:
     """Return the largest parts of a step that fit into `memory`, or whole batches without a limit.
+
+    Args:
+        model: the model.
+        facts: number of facts of the graph, both sides counted.
+        training: settings of the run.
+        max_answers: upper bound of the answers of a batch; None: all entities.
 
     Raises:
         SettingsError: if not even one query fits.
@@ -140,7 +151,12 @@ def part_sizes(model: Model, facts: int, training: TrainingSettings) -> PartSize
     fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model) * copies
     row = 0
     if training.objective in OBJECTIVES:
-        row = _FLOAT * (2 * len(model.entities) + model.scratch_per_query)
+        num_candidates = _num_candidates(model, training, max_answers)
+        row = _FLOAT * (2 * num_candidates + model.scratch_per_query)
+        touched = num_candidates + training.batch_size
+        saved_rows = len(model.entities) - _TOUCHED_COPIES * touched
+        if saved_rows > 0 and _has_sparse_grad(training):
+            fixed -= _FLOAT * model.entities.shape[1] * saved_rows
         if not training.reciprocals:
             # All entities as transformed by a relation, and their gradient.
             fixed += _FLOAT * 2 * len(model.entities) * model.query_dim
@@ -156,6 +172,19 @@ def part_sizes(model: Model, facts: int, training: TrainingSettings) -> PartSize
     pairs = min(max_pairs, max(1, rest // 4 // pair))
     rows = min(training.batch_size, max(1, (rest - pairs * pair) // row))
     return PartSizes(rows, pairs, min(SCORE_BYTES, rest // 4))
+
+
+def _num_candidates(model: Model, training: TrainingSettings, max_answers: int | None) -> int:
+    """Return an upper bound of the candidates of a step."""
+    num_entities = len(model.entities)
+    if not training.num_candidates or max_answers is None:
+        return num_entities
+    return min(num_entities, training.num_candidates + max_answers)
+
+
+def _has_sparse_grad(training: TrainingSettings) -> bool:
+    """Return whether neither step nor optimizer holds a gradient of all entities."""
+    return not training.label_smoothing and training.optimizer != "adam"
 
 
 def _pair(model: Model, training: TrainingSettings) -> tuple[int, int]:

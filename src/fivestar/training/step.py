@@ -3,6 +3,9 @@
 Gather rows → transform → score candidates → objective → backward → scatter the rows' gradients.
 `GatheredRows` gathers and scatters. `CandidateStep` scores all queries of a batch with the same
 candidates, all entities or a sample; `negative_sampling.NegativeStep` each triple with its own.
+
+A step that touches few entities costs what it touches: it gives the entity table a sparse gradient,
+which holds only these rows, and nothing in it depends on the number of entities.
 """
 
 from __future__ import annotations
@@ -16,14 +19,16 @@ from torch import Tensor
 
 from fivestar.models.base import Model
 from fivestar.models.similarity import Similarity, Transposed
+from fivestar.threads import coarse_threads, run_parts, split_work
 from fivestar.training.candidates import (
     Candidates,
     CandidateSample,
     SampledCandidates,
     TransformedEntities,
+    own_sample,
     sample_candidates,
 )
-from fivestar.training.gathered_rows import GatheredRows, grad_of
+from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of
 from fivestar.training.objectives import (
     SOFTMAX,
     BatchSize,
@@ -43,22 +48,28 @@ class Step(ABC):
         self.model = model
         self.regularizer = regularizer if reg_weight else None
         self.reg_weight = reg_weight
-        # The entities whose gradients are not 0, if they are few; None: any may be.
-        self.touched: Tensor | None = None
+        # The gradient of all entities, made by the first step that needs it.
+        self._dense: Tensor | None = None
         for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
+            if parameter is not model.entities:
+                parameter.grad = torch.zeros_like(parameter)
 
     @abstractmethod
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
 
-    def _zero_grad(self) -> None:
+    def _zero_grad(self, touched: Tensor | None) -> EntityGrad:
+        """Set all gradients to 0; return that of the entities, or of those that are touched."""
         for parameter in self.model.parameters():
-            if parameter is self.model.entities and self.touched is not None:
-                grad_of(parameter).index_fill_(0, self.touched, 0)
-            else:
+            if parameter is not self.model.entities:
                 grad_of(parameter).zero_()
-        self.touched = None
+        if touched is not None:
+            return EntityGrad(self.model, touched)
+        if self._dense is None:
+            self._dense = torch.empty_like(self.model.entities)
+        rows = split_work(len(self._dense), self._dense.numel(), self._dense.device)
+        run_parts([self._dense[part].zero_ for part in rows], self._dense.device)
+        return EntityGrad(self.model, rows=self._dense)
 
 
 @dataclass(frozen=True)
@@ -96,31 +107,42 @@ class CandidateStep(Step):
         self.loss = loss
         self.max_pairs = max_pairs
         self.similarity = similarity or model.similarity
-        self.workspace = Workspace(max_rows, len(model.entities), model.entities)
+        self.workspace = Workspace(max_rows, model.entities)
 
+    @coarse_threads()
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
-        self._zero_grad()
-        size = BatchSize(len(batch.entities), len(batch.answers), len(self.model.entities))
-        sample = None
+        size = BatchSize(len(batch.entities), len(batch.answers), self.model.num_entities)
+        sample, touched = None, None
         if self.loss.num_candidates:
             sample = sample_candidates(batch.answers, self.loss.num_candidates, size.entities)
+        # Label smoothing adds the score of every entity, so it touches all of them.
         if sample is not None and not self.loss.label_smoothing:
-            self.touched = torch.unique(torch.cat([sample.ids, batch.entities]))
+            touched = torch.unique(torch.cat([sample.ids, batch.entities]))
+        if sample is not None:
+            sample = own_sample(sample, self.model.shard)
+        entity_grad = self._zero_grad(touched)
         add = self._add_head_queries if batch.exhaustive else self._add_tail_queries
-        losses = [add(part, size, sample) for part in batch.parts(self.workspace.rows)]
+        losses = [add(part, size, sample, entity_grad) for part in batch.parts(self.workspace.rows)]
         if self.loss.relation_loss.weight:
-            losses.append(self.loss.relation_loss.backward(self.model, batch, self.max_pairs))
+            relation_loss = self.loss.relation_loss
+            losses.append(relation_loss.backward(self.model, entity_grad, batch, self.max_pairs))
         return torch.stack(losses).sum()
 
     def _add_tail_queries(
-        self, batch: Batch, size: BatchSize, sample: CandidateSample | None
+        self,
+        batch: Batch,
+        size: BatchSize,
+        sample: CandidateSample | None,
+        entity_grad: EntityGrad,
     ) -> Tensor:
         """Return the loss of a part of a batch; add its gradients."""
-        model, rows = self.model, GatheredRows(self.model)
+        model, rows = self.model, GatheredRows(self.model, entity_grad)
         head, relation = rows.heads(batch.entities), rows.relations(batch.relations)
         query = model.transform(head, relation)  # (B, D)
-        candidates = Candidates(model) if sample is None else SampledCandidates(model, sample)
+        candidates = Candidates(model, entity_grad)
+        if sample is not None:
+            candidates = SampledCandidates(model, entity_grad, sample)
         loss, query_grad = self._score(query.detach(), batch, size, candidates, self.similarity)
         if self.regularizer is None:
             rows.backward([query], [query_grad])
@@ -132,23 +154,30 @@ class CandidateStep(Step):
         return loss
 
     def _add_head_queries(
-        self, batch: Batch, size: BatchSize, sample: CandidateSample | None
+        self,
+        batch: Batch,
+        size: BatchSize,
+        sample: CandidateSample | None,
+        entity_grad: EntityGrad,
     ) -> Tensor:
         """Return the loss of a part of a batch of head queries; add its gradients.
 
         Entities are transformed by the relation, and scored as heads of the given tails.
         """
-        model, rows = self.model, GatheredRows(self.model)
+        model, rows = self.model, GatheredRows(self.model, entity_grad)
         tail = rows.tails(batch.entities)  # (B, D)
-        candidates = TransformedEntities(model, batch.relations[:1], sample)
+        candidates = TransformedEntities(model, entity_grad, batch.relations[:1], sample)
         similarity = Transposed(self.similarity)
         loss, tail_grad = self._score(tail.detach(), batch, size, candidates, similarity)
         rows.backward([tail], [tail_grad])
         candidates.backward()
         if self.regularizer is not None:
             for pairs in slices(len(batch.answers), self.max_pairs):
-                tails = batch.entities[batch.rows[pairs]]
-                loss += self._penalty(batch.answers[pairs], batch.relations[:1], tails, size)
+                rows = GatheredRows(model, entity_grad)
+                head = rows.heads(batch.answers[pairs])
+                tail = rows.tails(batch.entities[batch.rows[pairs]])
+                relation = rows.relations(batch.relations[:1]).expand(len(head), -1)
+                loss += self._penalty(rows, (head, relation, tail), size)
         return loss
 
     def _score(
@@ -159,7 +188,12 @@ class CandidateStep(Step):
         candidates: Candidates,
         similarity: Similarity,
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss and its gradient by the query (B, D); add those of the candidates."""
+        """Return the loss and its gradient by the query (B, D); add those of the candidates.
+
+        Of processes that share the entity table, each adds the answers that it holds.
+        """
+        shard, own = self.model.shard, self.model.shard.local(batch.answers)
+        pair_rows = batch.rows if own.positions is None else batch.rows[own.positions]
         objective, smoothing = self.loss.objective, self.loss.label_smoothing
         weights = objective.weights(batch.counts.to(query.dtype), size, smoothing)
         loss, query_grad = score_candidates(
@@ -167,14 +201,16 @@ class CandidateStep(Step):
         )
         candidates.scatter()
         table, table_grad = candidates.answer_table
+        losses = [query.new_zeros(())]
         if smoothing:
             uniform_loss, uniform_grad = similarity.sum_all_with_grad(
                 query, weights.uniform, table, table_grad
             )
-            loss, query_grad = loss + uniform_loss, query_grad.add_(uniform_grad)
-        losses = []
-        for pairs in slices(len(batch.answers), self.max_pairs):
-            rows, answer_rows = batch.rows[pairs], candidates.answer_rows(batch.answers[pairs])
+            losses.append(uniform_loss)
+            query_grad.add_(uniform_grad)
+        for pairs in slices(len(pair_rows), self.max_pairs):
+            rows = pair_rows[pairs]
+            answer_rows, grad_rows = candidates.answer_rows(own.rows[pairs])
             answer = table.index_select(0, answer_rows)  # (T, D)
             score, by_query, by_answer = similarity.sum_pairs_with_grad(
                 query.index_select(0, rows), answer
@@ -182,25 +218,24 @@ class CandidateStep(Step):
             losses.append(weights.answer * score)
             query_grad.index_add_(0, rows, by_query, alpha=weights.answer)
             if self.regularizer is None or batch.exhaustive:
-                table_grad.index_add_(0, answer_rows, by_answer, alpha=weights.answer)
+                table_grad.index_add_(0, grad_rows, by_answer, alpha=weights.answer)
                 continue
             penalty = self.regularizer.tail_penalty(self.model, answer.requires_grad_())
             penalty = penalty * (self.reg_weight / size.triples)
             torch.autograd.backward([penalty])
             answer_grad = grad_of(answer).add_(by_answer, alpha=weights.answer)
-            table_grad.index_add_(0, answer_rows, answer_grad)
+            table_grad.index_add_(0, grad_rows, answer_grad)
             losses.append(penalty.detach())
-        return loss + torch.stack(losses).sum(), query_grad
+        return loss + shard.sum(torch.stack(losses).sum()), shard.sum(query_grad)
 
-    def _penalty(self, heads: Tensor, relation: Tensor, tails: Tensor, size: BatchSize) -> Tensor:
-        """Return the penalty of triples of one relation; add its gradients."""
-        regularizer = self.regularizer
+    def _penalty(
+        self, rows: GatheredRows, triples: tuple[Tensor, Tensor, Tensor], size: BatchSize
+    ) -> Tensor:
+        """Return the penalty of gathered triples; add its gradients."""
+        model, regularizer, (head, relation, tail) = self.model, self.regularizer, triples
         assert regularizer is not None  # noqa: S101  (checked by the caller)
-        model, rows = self.model, GatheredRows(self.model)
-        head, tail = rows.heads(heads), rows.tails(tails)
-        relations = rows.relations(relation).expand(len(heads), -1)
-        query = model.transform(head, relations)
-        penalty = regularizer.query_penalty(model, head, relations, query).sum()
+        query = model.transform(head, relation)
+        penalty = regularizer.query_penalty(model, head, relation, query).sum()
         penalty = (penalty + regularizer.tail_penalty(model, tail)) * (
             self.reg_weight / size.triples
         )

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from fivestar.errors import SettingsError
 from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.models.sharding import own_shard
 from fivestar.runs.run import (
     CHECKPOINT,
     MANIFEST,
@@ -30,7 +33,9 @@ from fivestar.runs.run import (
     save_run,
 )
 from fivestar.runs.settings import Settings, make_settings
+from fivestar.training.checkpoint import find_checkpoint
 from fivestar.training.loop import ORIGIN, Callback, StepCallback, Trainer
+from fivestar.training.processes import join_processes, num_launched
 from fivestar.training.validation import StageCallback
 
 _NOTE = (
@@ -71,6 +76,12 @@ def train(
     if not isinstance(settings, Settings):
         settings = make_settings(settings or {})
     settings = settings.for_graph(graph)
+    join_processes(settings.training.device)
+    if source is not None and num_launched() > 1:
+        raise SettingsError(
+            "a warm start needs one process: train its first epoch with one (epochs=1), and resume "
+            "on several"
+        )
     folder = None if out is None else Path(out)
     trainer = Trainer(graph, settings, folder)  # first, because it checks the settings
     if source is not None:
@@ -85,8 +96,11 @@ def train(
                 trainer.save_checkpoint(ORIGIN, draft)
             trainer.save_checkpoint(folder=draft)
 
-    begin_run(graph, settings, folder, save_origin)
-    with run_lock(folder):
+    shard = trainer.model.shard
+    if shard.rank == 0:
+        begin_run(graph, settings, folder, save_origin)
+    shard.wait()
+    with run_lock(folder) if shard.rank == 0 else nullcontext():
         return finish(trainer, on_epoch, on_step, on_stage)
 
 
@@ -98,17 +112,21 @@ def resume(
 ) -> Run:
     """Resume an interrupted training; the result is the same as without the interruption.
 
-    A complete run is loaded and returned as it is: there is nothing to resume.
+    A complete run is loaded and returned as it is: there is nothing to resume. The number of
+    processes may be another one than before.
     """
     path = Path(folder)
     if (path / MANIFEST).exists():
         return load_run(path)
     graph, settings = read_begun_run(path)
-    with run_lock(path):
+    join_processes(settings.training.device)
+    shard = own_shard(len(graph.entities))
+    with run_lock(path) if shard.rank == 0 else nullcontext():
+        shard.wait()  # only a process that has the lock may begin
         if (path / MANIFEST).exists():  # another process has just completed it
             return load_run(path)
         trainer = Trainer(graph, settings, path)
-        if (path / CHECKPOINT).exists():
+        if find_checkpoint(path / CHECKPOINT) is not None:
             trainer.resume()
         return finish(trainer, on_epoch, on_step, on_stage)
 
@@ -138,6 +156,7 @@ def finish(
     if trainer.folder is not None:
         (trainer.folder / ORIGIN).unlink(missing_ok=True)
         save_run(run, trainer.folder)
+        trainer.model.shard.wait()  # the run is complete in all processes
     return run
 
 

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from fivestar.errors import SplitImpossible
 from fivestar.evaluation.calibration import MAX_TRIPLES, calibrate
 from fivestar.evaluation.ranking import Progress
 from fivestar.evaluation.report import evaluate
+from fivestar.evaluation.sampling import sample_triples
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.splitting import hold_out_validation
@@ -70,19 +69,6 @@ class Validation:
         if on_stage is None:
             return None
         return lambda done, total: on_stage(stage, done, total)
-
-
-def sample_triples(triples: Triples, queries: int) -> Triples:
-    """Return a fixed sample of triples that gives this many queries, two per triple; 0: all.
-
-    >>> sample_triples(Triples.of([(0, 0, 1), (1, 0, 2), (2, 0, 3)]), queries=4)
-    Triples(2)
-    """
-    size = -(-queries // 2) if queries else len(triples)
-    if size >= len(triples):
-        return triples
-    rows = np.random.default_rng(0).permutation(len(triples))[:size]
-    return triples.take(np.sort(rows))
 
 
 _WITHOUT_VALIDATION = (

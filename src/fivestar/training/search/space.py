@@ -174,7 +174,7 @@ def space_around(
         choices["training.reg_weight"] = _around(training.reg_weight, *_REG)
     low, high = training.lr / _LR_FACTOR, training.lr * _LR_FACTOR
     choices["training.lr"] = _around(
-        training.lr, *(_ADAGRAD_LR if training.optimizer == "adagrad" else (low, high))
+        training.lr, *(_ADAGRAD_LR if training.optimizer.endswith("adagrad") else (low, high))
     )
     if training.objective == "softmax" and training.reciprocals:
         choices["training.num_candidates"] = _candidates(training.num_candidates, num_entities)
