@@ -135,19 +135,23 @@ def rates_table(scores: Scores) -> str:
 def defaults_table(scores: Scores, finals: Trials) -> str:
     """Return the results of the defaults of 5★E and ComplEx, and the best found in all trials."""
     own = {(trial["setting"], trial["data"]): trial for trial in finals}
-    heads = ("5★E default", "minutes", "b and c at full rate", "best found", "ratio")
+    heads = ("5★E default", "minutes", "exponent 3", "b and c at full rate", "best found", "ratio")
     rows = [["graph", *heads, "ComplEx default", "minutes"]]
     for graph in ORDER:
-        ours, before, rival = (
-            own.get((setting, graph)) for setting in ("fivestar-slow", "fivestar", "complex")
-        )
+        names = ("fivestar-default", "fivestar-slow", "fivestar", "complex")
+        ours, *before, rival = (own.get((setting, graph)) for setting in names)
         value = ours["valid_mrr"] if ours else None
-        former = before["valid_mrr"] if before else None
-        best = max(best_on(scores, graph), value or 0.0, former or 0.0)
+        former = [trial["valid_mrr"] if trial else None for trial in before]
+        found = [trial["valid_mrr"] for trial in finals if _is_fivestar(trial, graph)]
+        best = max(best_on(scores, graph), *found)
         ratio = f"{value / best:.3f}" if value else "–"
-        mine = (mrr(value), _minutes(ours), mrr(former), mrr(best), ratio)
+        mine = (mrr(value), _minutes(ours), *map(mrr, former), mrr(best), ratio)
         rows.append([graph, *mine, mrr(rival["valid_mrr"] if rival else None), _minutes(rival)])
     return markdown_table(rows)
+
+
+def _is_fivestar(trial: dict[str, Any], graph: str) -> bool:
+    return trial["data"] == graph and trial["setting"].startswith("fivestar")
 
 
 def budget_table(lines: Trials, finals: Trials, ledger: Trials) -> str:
@@ -155,7 +159,9 @@ def budget_table(lines: Trials, finals: Trials, ledger: Trials) -> str:
     budgets = sorted({line["budget"] for line in lines}, key=lambda budget: int(budget[:-1]))
     default = {t["data"]: t["valid_mrr"] for t in finals if t["setting"] == "fivestar-slow"}
     found = {(line["data"], line["budget"]): line for line in lines}
-    rows = [["graph", "default", *(f"budget {budget}" for budget in budgets), "recipe"]]
+    rows = [
+        ["graph", "default (exponent 3)", *(f"budget {budget}" for budget in budgets), "recipe"]
+    ]
     for graph in ORDER:
         cells = [_budget_cell(found.get((graph, budget))) for budget in budgets]
         recipe = recipe_mrr(ledger, graph)
@@ -192,7 +198,7 @@ def self_answers(trials: Trials, finals: Trials) -> str:
         "identity": "identity-lr0_3-reg0_12",
         "rotation, same settings": "lr0_3-reg0_12",
         "rotation, b and c at a tenth": "slow-lr0_3-reg0_12",
-        "default": "fivestar-slow",
+        "default": "fivestar-default",
         "ComplEx default": "complex",
     }
     rows = [["graph", *columns]]
@@ -220,9 +226,11 @@ def exponents_table(trials: Trials, base: Scores) -> str:
     cells = (f"{mrr(best[g][0])} ({weight})" for g, weight in zip(graphs, weights, strict=True))
     rows.append(["3, the best weight above", *cells])
     for setting, row in sorted(by_setting(trials).items()):
-        exponent, _, weight = setting.removeprefix("exponent").replace("_", ".").partition("-reg")
+        rate, _, rest = setting.replace("_", ".").partition("exponent")
+        exponent, _, weight = rest.partition("-reg")
+        note = ", b and c at 0.03" if rate else ""
         cells = (_compared(row.get(graph), best[graph][0]) for graph in graphs)
-        rows.append([f"{exponent}, {weight}", *cells])
+        rows.append([f"{exponent}, {weight}{note}", *cells])
     return markdown_table(rows)
 
 
