@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.evaluation.test_ranking import tied_model
 from tests.graphs import people_graph
@@ -34,6 +34,7 @@ def arrays(rows):
 
 
 @given(JUDGED)
+@example([(1, True)] * 3 + [(1, False)] * 4)  # no threshold lies between equal scores
 def test_the_best_threshold_is_optimal(rows):
     scores, truth = arrays(rows)
     right = ((scores >= best_threshold(scores, truth)) == truth).sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 
 import mpmath
@@ -183,6 +184,8 @@ def test_decomposition_recomposes(entries, z):
     assert float(distance(decomposition.recompose(), m)) < 1e-8
     near(decomposition(tensor(z)), apply(m, tensor(z)), 1e-6)
     assert bool(decomposition.inverts) is (entries[2] != 0)
+    polar = float(decomposition.homothety) * cmath.exp(1j * float(decomposition.rotation))
+    assert polar == pytest.approx(complex(decomposition.factor))
 
 
 @given(maps, st.floats(-2, 2), st.floats(-2, 2))
@@ -407,3 +410,18 @@ def test_images_against_50_digits(entries, z):
         assume(abs(under) > 0)
         wanted = complex((a * z + b) / under)
     near(apply(m, tensor(z)), wanted, 1e-11)
+
+
+@given(maps, maps, st.floats(-4, 4))
+def test_the_distance_of_maps_is_that_of_unit_matrices_in_the_best_phase(one, two, angle):
+    m, n = (x / mobius.norm(x) for x in (map_of(one), map_of(two)))
+    found = float(distance(m, n))
+    assert found <= float(mobius.norm(n - cmath.exp(1j * angle) * m)) + 1e-9
+    inner = abs(complex((m.conj() * n).sum()))
+    assert found**2 == pytest.approx(2 - 2 * inner, abs=1e-9)
+
+
+def test_the_largest_distance_of_maps():
+    assert float(distance(tensor([[1, 0], [0, 1]]), tensor([[0, 1], [1, 0]]))) == pytest.approx(
+        math.sqrt(2)
+    )

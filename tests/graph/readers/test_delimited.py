@@ -180,3 +180,48 @@ def test_ids_do_not_depend_on_the_number_of_pieces(write, monkeypatch):
     monkeypatch.setattr(streams, "BLOCK_BYTES", 1000)
     monkeypatch.setattr("fivestar.graph.encoding.GROUP_BYTES", 3000)
     assert read_graph(write(text)) == expected
+
+
+def test_a_single_line_needs_no_line_feed(write):
+    assert rows(read_graph(write("a\tr\tb"))) == [("a", "r", "b")]
+
+
+def test_the_last_line_counts_for_the_delimiter_even_without_a_line_feed(write):
+    with pytest.warns(GraphWarning, match=r"1 bad line skipped \(line 1\)"):
+        graph = read_graph(write("New York is large\nx\tr\ty"), on_bad_line="skip")
+    assert rows(graph) == [("x", "r", "y")]
+
+
+def test_a_line_that_the_sample_cuts_off_does_not_count_for_the_delimiter(write):
+    """The second line begins like three fields with commas; its tabs come after 64 KiB."""
+    wanted = [("h", "r", "x,y," + "z" * 40_000), ("a,b," + "c" * 40_000, "r", "t")]
+    assert rows(read_graph(write("".join("\t".join(row) + "\n" for row in wanted)))) == wanted
+
+
+def test_a_csv_file_prefers_commas_to_tabs(write):
+    text = "a,b\tc,d\te\n"
+    assert rows(read_graph(write(text, "graph.csv"))) == [("a", "b\tc", "d\te")]
+    assert rows(read_graph(write(text, "graph.CSV.gz"))) == [("a", "b\tc", "d\te")]
+    assert rows(read_graph(write(text, "graph.tsv"))) == [("a,b", "c,d", "e")]
+
+
+def test_a_quote_may_be_the_first_character_of_a_file(write):
+    assert rows(read_graph(write('"a",r,c\n', "graph.csv"))) == [("a", "r", "c")]
+
+
+def test_only_one_byte_order_mark_is_removed(write):
+    assert rows(read_graph(write("\ufeff\ufeffa\tr\tb\n"))) == [("\ufeffa", "r", "b")]
+
+
+@pytest.mark.parametrize(
+    ("line", "role"), [(',"r",c', "head"), ('"a",,c', "relation"), ('"a",r,', "tail")]
+)
+def test_a_line_with_quotes_may_have_an_empty_field(write, line, role):
+    with pytest.raises(BadLine, match=f"line 2: has an empty {role}"):
+        read_graph(write(f"x,r,y\n{line}\n", "graph.csv"))
+
+
+def test_one_title_is_suggested_for_an_unknown_one(write):
+    path = write("head\trelation\ttail\ttall\na\tr\tb\tc\n")
+    with pytest.raises(BadSource, match=r"no column 'tial' among .*; did you mean 'tail'\?"):
+        read_graph(path, columns=("head", "relation", "tial"))

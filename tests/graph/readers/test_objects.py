@@ -98,3 +98,28 @@ loaded = {"networkx", "rdflib", "pykeen", "pyoxigraph"} & set(sys.modules)
 assert not loaded, loaded
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("role", ["head", "relation", "tail"])
+def test_networkx_names_of_a_wrong_type_are_called_by_their_role(role):
+    names = {"head": "a", "relation": "r", "tail": "b"} | {role: 1.5}
+    graph = nx.DiGraph()
+    graph.add_edge(names["head"], names["tail"], relation=names["relation"])
+    with pytest.raises(BadSource, match=f"edge 0: has a {role} of type float"):
+        read_graph(graph)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not look like a valid URI")
+def test_a_bad_rdflib_statement_is_shown_without_its_graph():
+    graph = rdflib.Graph()
+    graph.add((rdflib.URIRef("a b"), X.r, X.b))
+    with pytest.raises(BadSource) as caught:
+        read_graph(graph)
+    assert f"\n  | a b {X.r} {X.b}\n" in str(caught.value)
+
+
+def test_pykeen_ids_of_relations_and_entities_have_ranges_of_their_own():
+    core = CoreTriplesFactory.create(torch.tensor([[0, 7, 1], [1, 2, 0]]))
+    assert facts(read_graph(core)) == [("0", "7", "1"), ("1", "2", "0")]
+    core = CoreTriplesFactory.create(torch.tensor([[9, 0, 1]]))
+    assert facts(read_graph(core)) == [("9", "0", "1")]
