@@ -209,6 +209,13 @@ def test_the_sphere_and_back(z):
     )
 
 
+def test_the_coordinates_on_the_sphere_are_the_last_dimension():
+    z = torch.tensor([[0, 1], [1j, -1], [-1j, INFINITY]], dtype=WIDE)
+    east, north = [[0, 0, -1], [1, 0, 0]], [[0, -1, 0], [0, 0, 1]]
+    wanted = torch.tensor([east, [[0, 1, 0], [-1, 0, 0]], north], dtype=torch.float64)
+    torch.testing.assert_close(to_sphere(z), wanted)
+
+
 grid = st.builds(complex, st.integers(-5, 5), st.integers(-5, 5)) | st.just(INFINITY)
 
 

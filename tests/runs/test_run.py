@@ -22,6 +22,7 @@ from fivestar.runs.run import (
     convert_to_fivestar,
     import_from_pykeen,
     load_run,
+    read_begun_run,
     run_lock,
     save_run,
     verified_files,
@@ -130,6 +131,8 @@ def test_folders_that_are_no_complete_runs(tmp_path):
         verified_files(tmp_path / "none")
     with pytest.raises(SourceNotFound, match="is not the folder of a trained model"):
         verified_files(tmp_path)
+    with pytest.raises(SourceNotFound, match=r"not the folder of a run: it has no settings\.toml"):
+        read_begun_run(tmp_path)
     (tmp_path / "settings.toml").touch()
     with pytest.raises(DamagedRun, match=r"has no manifest\.json; its training has not ended"):
         verified_files(tmp_path)
@@ -233,13 +236,12 @@ def test_the_card_lists_the_trials_of_a_budget(tmp_path):
 
 def test_a_second_process_is_told_who_writes(tmp_path):
     with run_lock(tmp_path):
-        with pytest.raises(OutputError, match=rf"process {os.getpid()} on .* writes to this run"):
-            with run_lock(tmp_path):
-                pass
+        process = rf"process {os.getpid()} on .*"
+        with pytest.raises(OutputError, match=f"{process} writes"), run_lock(tmp_path):
+            pass
         (tmp_path / ".owner").unlink()
-        with pytest.raises(OutputError, match=": another process writes to this run; wait"):
-            with run_lock(tmp_path):
-                pass
+        with pytest.raises(OutputError, match=": another process writes"), run_lock(tmp_path):
+            pass
     with run_lock(tmp_path):
         pass
 

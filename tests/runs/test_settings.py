@@ -95,6 +95,9 @@ def test_wrong_settings_files(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=message):
         read_settings(path)
+    path.write_text("# a comment\n" * 100_000)
+    with pytest.raises(SettingsError, match="too large to be a settings file"):
+        read_settings(path)
     with pytest.raises(SettingsError, match="cannot be read"):
         read_settings(tmp_path / "nothing.toml")
 

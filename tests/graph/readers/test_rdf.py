@@ -149,6 +149,19 @@ def test_blank_nodes_of_two_files_are_distinct(tmp_path):
     assert list(read_graph(tmp_path / "nt" / "train.nt").entities) == ["_:b", "a:c"]
 
 
+def test_labels_of_blank_nodes_belong_to_their_file(tmp_path):
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.nt").write_text(
+            f'_:b <a:r> <a:c> .\n_:b <{RDFS}label> "of {split}" .\n<a:c> <{RDFS}label> "c" .\n'
+        )
+    entities = read_graph(tmp_path).entities
+    assert {name: entities.label_of(i) for i, name in enumerate(entities)} == {
+        "_:train.b": "of train",
+        "_:test.b": "of test",
+        "a:c": "c",
+    }
+
+
 def test_unlabeled_blank_nodes_are_numbered(write):
     graph = read_graph(write("[] <a:r> [ <a:r> [] ] . _:x <a:r> _:x .", "g.ttl"))
     assert sorted(graph.entities) == ["_:[0]", "_:[1]", "_:[2]", "_:x"]
