@@ -75,6 +75,12 @@ def test_probability_never_falls_with_the_log_probability():
         falling = method(scores, 1 - truth)(np.array([-3.0, 0.0, 3.0]))
         assert falling[0] <= falling[1] <= falling[2]
         assert falling[1] == pytest.approx((1 - truth).mean(), abs=0.05)
+    # A falling curve means no information: the share of true answers, never 0 or 1.
+    for wrong in (1 - truth, np.array([1.0, 0.0])):
+        share = (wrong.sum() + 1) / (len(wrong) + 2)
+        assert _platt(np.sort(scores)[: len(wrong)], np.sort(wrong)[::-1])([0.0]) == pytest.approx(
+            share
+        )
 
 
 CURVES = st.one_of(

@@ -225,3 +225,15 @@ def test_one_title_is_suggested_for_an_unknown_one(write):
     path = write("head\trelation\ttail\ttall\na\tr\tb\tc\n")
     with pytest.raises(BadSource, match=r"no column 'tial' among .*; did you mean 'tail'\?"):
         read_graph(path, columns=("head", "relation", "tial"))
+
+
+def test_a_carriage_return_within_a_line_does_not_end_it(write):
+    with pytest.raises(BadLine, match="line 2: contains a carriage return"):
+        read_graph(write("a\tr\tb\nx\tr\ty\rc\tr\td\n"))
+
+
+def test_a_blank_line_before_an_overlong_one_is_a_line(write, monkeypatch):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 64)
+    text = "a\tr\t" + "b" * 59 + "\n\n" + "x" * 500 + "\tr\tb\nc\tr\td\n"
+    with pytest.raises(BadLine, match="line 3: is longer than"):
+        read_graph(write(text))

@@ -63,6 +63,7 @@ def test_rdflib_graphs_and_datasets():
     data.add((X.a, X.r, X.b, X.g))
     data.default_graph.add((X.a, X.r, X.c))
     assert len(read_graph(data).train) == 2
+    assert read_graph(data).report.splits["train"].lines == 2
     assert facts(read_graph(data, graphs=["default"])) == [(f"{X}a", f"{X}r", f"{X}c")]
     assert facts(read_graph(data, graphs=[f"{X}g"])) == [(f"{X}a", f"{X}r", f"{X}b")]
 
@@ -79,6 +80,7 @@ def test_pykeen_factories_with_and_without_labels():
     rows = np.array([["a", "r", "b"], ["b", "s", "c"]])
     factory = TriplesFactory.from_labeled_triples(rows, create_inverse_triples=True)
     assert facts(read_graph(factory)) == sorted(map(tuple, rows.tolist()))
+    assert read_graph(factory).report.splits["train"].lines == 2
     core = CoreTriplesFactory.create(torch.tensor([[0, 1, 4]]))
     assert facts(read_graph({"train": core, "test": core})) == [("0", "1", "4")]
 
