@@ -91,6 +91,10 @@ def test_a_trained_model_classifies_triples_and_predicts_relations(graph):
     assert (ranks.realistic == 1).mean() > 0.9
     with pytest.raises(SettingsError, match="needs valid triples"):
         classify(run.model, fivestar.read_graph([("a", "r", "b")]))
+    for split in ("valid", "test"):
+        other = fivestar.read_graph({"train": [("a", "r", "b")], split: [("b", "r", "a")]})
+        with pytest.raises(SettingsError, match="needs valid"):
+            classify(run.model, other)
 
 
 @given(st.integers(0, 10**6))

@@ -3,7 +3,8 @@
 python -m tests.reliability.mutation           test what is left of the sample
 python -m tests.reliability.mutation --again   test the survivors once more
 
-The records are results/mutation.jsonl. One process collects the tests, after which nothing needs to
+The records are results/mutation.jsonl; they keep what was tested with earlier versions of the code,
+as long as the mutant is in the sample. One process collects the tests, after which nothing needs to
 be imported again. A forked child per test file records which test runs which line. Then a forked
 child per mutant replaces the code of the mutated function and runs the tests that run the mutated
 line, the quickest files first, until one fails. Tests that start other processes (the command line,
@@ -328,14 +329,22 @@ def main() -> None:
     """Test the sample, or its survivors once more, and write the records."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--again", action="store_true", help="Test the survivors once more.")
-    parser.add_argument("--sample", type=int, default=SAMPLE, help="Number of mutants.")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=SAMPLE,
+        help="Number of mutants; others are removed from the records.",
+    )
     parser.add_argument("--out", type=Path, default=RECORDS, help="File of the records.")
     arguments = parser.parse_args()
     everything = mutants()
     chosen = random.Random(SEED).sample(everything, arguments.sample)  # noqa: S311
     head, rows = _read(arguments.out) if arguments.out.exists() else ({}, {})
+    # When the code changes, a few mutants leave the sample.
+    sample = {_key(mutant) for mutant in chosen}
+    rows = {key: row for key, row in rows.items() if key in sample}
     if arguments.again:
-        chosen = [m for m in everything if rows.get(_key(m), {}).get("status") == "survived"]
+        chosen = [m for m in chosen if rows.get(_key(m), {}).get("status") == "survived"]
     else:
         chosen = [m for m in chosen if _key(m) not in rows]
     started, tested = time.monotonic(), 0

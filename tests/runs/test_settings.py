@@ -69,6 +69,7 @@ def test_defaults_that_depend_on_others_are_filled_in():
         ({"model": {"dim": 0}}, "model.dim: .*greater than or equal to 1.*not 0"),
         ({"training": {"lr": "fast"}}, "training.lr: .*not 'fast'"),
         ({"model": 7}, "must be a section"),
+        ({"model": {"name": "komplex"}}, r"\[model\]: .*'komplex'.*did you mean 'complex'"),
         (
             {"model": {"name": "transe", "norm": "modulus"}},
             "options of TransE: norm: Input should be 'l1' or 'l2'.*not 'modulus'",

@@ -172,6 +172,13 @@ def test_large_scores_have_the_loss_of_a_stable_softmax(scale, zeros):
     torch.testing.assert_close(model.entities.grad, other.entities.grad, rtol=1e-6, atol=1e-9)
 
 
+def test_an_objective_can_be_registered_with_and_without_a_decorator(monkeypatch):
+    monkeypatch.setattr(OBJECTIVES, "_registered", {})
+    assert objectives.register_objective("own", objectives.BCE) is objectives.BCE
+    assert objectives.register_objective("other")(objectives.SOFTMAX) is objectives.SOFTMAX
+    assert (OBJECTIVES["own"], OBJECTIVES["other"]) == (objectives.BCE, objectives.SOFTMAX)
+
+
 def test_a_step_does_not_depend_on_the_one_before():
     """Sampled candidates, then a batch with so many answers that all entities are candidates."""
     queries = GroupedQueries.of(facts(count=12), 2)

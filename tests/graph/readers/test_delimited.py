@@ -125,7 +125,9 @@ def test_compressed_files_of_any_name_and_several_parts(write, suffix, pack):
     assert rows(read_graph(write(pack(text[:cut]) + pack(text[cut:]), "twice"))) == ROWS
 
 
-@pytest.mark.parametrize("name", ["PAR1", "BZh9", "PK", "%PDF", "SQLite format 3", "ARROW1"])
+@pytest.mark.parametrize(
+    "name", ["PAR1", "BZh9", "PK", "%PDF", "SQLite format 3", "ARROW1", "Xenon"]
+)
 def test_a_name_may_begin_like_a_binary_format(write, name):
     assert rows(read_graph(write(f"{name}\tr\tb\n"))) == [(name, "r", "b")]
 
@@ -237,3 +239,17 @@ def test_a_blank_line_before_an_overlong_one_is_a_line(write, monkeypatch):
     text = "a\tr\t" + "b" * 59 + "\n\n" + "x" * 500 + "\tr\tb\nc\tr\td\n"
     with pytest.raises(BadLine, match="line 3: is longer than"):
         read_graph(write(text))
+
+
+def test_tabs_within_quotes_do_not_make_a_file_tab_separated(write):
+    text = '"a\tb\tx",r,"c, d"\n'
+    assert rows(read_graph(write(text, "graph.txt"))) == [("a\tb\tx", "r", "c, d")]
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 127, 128, 129])
+def test_the_line_after_an_overlong_one_is_read(write, monkeypatch, length):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 64)
+    path = write("a\tr\tb\n" * 8 + "\n" * 8 + "x" * length + "\nc\tr\td\n")
+    with pytest.warns(GraphWarning, match=r"1 bad line skipped \(line 17\)"):
+        graph = read_graph(path, on_bad_line="skip")
+    assert rows(graph) == [("a", "r", "b"), ("c", "r", "d")]

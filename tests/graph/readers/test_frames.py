@@ -110,3 +110,8 @@ def test_an_empty_name_is_called_by_its_role(role):
     item = tuple("" if name == role else "x" for name in ("head", "relation", "tail"))
     with pytest.raises(BadSource, match=f"has an empty {role}"):
         read_graph([item])
+
+
+def test_a_name_that_is_not_unicode_is_refused():
+    with pytest.raises(BadSource, match="has a tail that cannot be written as UTF-8"):
+        read_graph([("a", "r", "\ud800")])

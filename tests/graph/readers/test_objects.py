@@ -72,7 +72,7 @@ def test_rdflib_graphs_and_datasets():
 def test_rdflib_terms_that_are_not_iris():
     graph = rdflib.Graph()
     graph.add((rdflib.URIRef("a b"), X.r, X.b))
-    with pytest.raises(BadSource, match="has the URIRef 'a b', which is not an IRI"):
+    with pytest.raises(BadSource, match="statement 0: has the URIRef 'a b', which is not an IRI"):
         read_graph(graph)
 
 

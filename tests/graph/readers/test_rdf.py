@@ -356,3 +356,8 @@ def test_an_overlong_line_is_a_bad_line(write, gap):
 def test_a_file_of_nothing_but_a_byte_order_mark_has_no_triple(write):
     with pytest.raises(BadSource, match="contains no triple"):
         read_graph(write("\ufeff", "g.nt"))
+
+
+def test_angle_brackets_in_a_literal_are_no_quoted_triple(write):
+    path = write('<a:b>  <a:c> "1 << 2" .\n<a:b> <a:c> "1 << 3" .\n', "g.nt")
+    assert [row[2] for row in rows(read_graph(path, literals="keep"))] == ['"1 << 2"', '"1 << 3"']
