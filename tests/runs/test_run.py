@@ -25,6 +25,7 @@ from fivestar.runs.run import (
     read_begun_run,
     run_lock,
     save_run,
+    save_snapshot,
     verified_files,
     write_tensors,
 )
@@ -261,3 +262,18 @@ def test_the_hash_of_a_graph_follows_from_its_sizes_and_ids():
     ]
     hashes = [graph_hash(fivestar.read_graph(other)) for other in others]
     assert len({base, *hashes}) == 1 + len(others)
+
+
+def test_a_snapshot_is_loaded_by_its_epoch(tmp_path):
+    run = complex_run()
+    folder = begin_run(run.graph, run.settings, tmp_path / "run")
+    snapshots = {}
+    for epoch in (1, 5):
+        run.model.entities.detach().add_(epoch)
+        save_snapshot(run.model, folder, epoch)
+        snapshots[epoch] = run.model.entities.detach().clone()
+    run.model.entities.detach().zero_()
+    save_run(run, folder)
+    for epoch, entities in snapshots.items():
+        assert torch.equal(load_run(folder, epoch).model.entities, entities)
+    assert not load_run(folder).model.entities.any()

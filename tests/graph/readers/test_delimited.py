@@ -90,6 +90,11 @@ def test_columns_by_number_without_a_header(write):
     assert rows(read_graph(write("x\tb\tr\ta\n"), columns=(3, 2, 1))) == [("a", "r", "b")]
 
 
+def test_headers_of_numbered_columns_are_detected(write):
+    path = write("weight\tsubject\trelation\tobject\n1\ta\tr\tb\n")
+    assert rows(read_graph(path, columns=(1, 2, 3))) == [("a", "r", "b")]
+
+
 def test_headers_are_detected(write):
     text = "head\trelation\ttail\na\tr\tb\n"
     assert rows(read_graph(write(text))) == [("a", "r", "b")]

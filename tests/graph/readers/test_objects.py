@@ -22,6 +22,7 @@ def test_networkx_by_key_or_attribute():
     multi.add_edge("a", "b", key="r")
     multi.add_edge("a", "b", key="s")
     assert facts(read_graph(multi)) == [("a", "r", "b"), ("a", "s", "b")]
+    assert read_graph(multi).report.splits["train"].lines == 2
     plain = nx.DiGraph()
     plain.add_edge(1, "b", predicate="r", weight=2)
     assert facts(read_graph(plain)) == [("1", "r", "b")]
