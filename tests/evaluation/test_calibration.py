@@ -75,6 +75,12 @@ def test_probability_never_falls_with_the_log_probability():
         falling = method(scores, 1 - truth)(np.array([-3.0, 0.0, 3.0]))
         assert falling[0] <= falling[1] <= falling[2]
         assert falling[1] == pytest.approx((1 - truth).mean(), abs=0.05)
+    # A falling curve means no information: the share of true answers, never 0 or 1.
+    for wrong in (1 - truth, np.array([1.0, 0.0])):
+        share = (wrong.sum() + 1) / (len(wrong) + 2)
+        assert _platt(np.sort(scores)[: len(wrong)], np.sort(wrong)[::-1])([0.0]) == pytest.approx(
+            share
+        )
 
 
 CURVES = st.one_of(
@@ -229,4 +235,34 @@ def test_the_command(run, tmp_path):
     fivestar.train(graph, {"model": {"dim": 2}, "training": {"epochs": 1}}, tmp_path / "blind")
     assert "no validation triples" in str(
         invoke(app, ["calibration", str(tmp_path / "blind")]).exception
+    )
+
+
+def test_the_answers_of_the_calibration_are_in_no_other_split(run):
+    graph = run.graph
+    relations = len(graph.relations)
+    best, truth = top_answers(run.model, graph, graph.valid, np.random.default_rng(0))
+    both = [(h, r, t) for h, r, t in graph.valid.array.tolist()]
+    both += [(t, r + relations, h) for h, r, t in graph.valid.array.tolist()]
+    queries = sorted({(entity, relation) for entity, relation, _ in both})
+    others = {tuple(row) for split in (graph.train, graph.test) for row in split.array.tolist()}
+    others |= {(t, r + relations, h) for h, r, t in others}
+    answers = [
+        (*query, answer)
+        for query, row in zip(queries, best.ids.tolist(), strict=True)
+        for answer in row
+        if answer >= 0
+    ]
+    assert not others.difference(both) & set(answers)
+    assert [float(answer in set(both)) for answer in answers] == truth.tolist()
+
+
+def test_a_weak_relation_is_still_a_logistic_regression():
+    rng = np.random.default_rng(5)
+    scores = rng.normal(size=4000)
+    truth = (rng.random(4000) < 1 / (1 + np.exp(-0.4 * scores + 0.3))).astype(float)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10).fit(scores[:, None], truth)
+    at = np.linspace(-3, 3, 20)
+    np.testing.assert_allclose(
+        _platt(scores, truth)(at), theirs.predict_proba(at[:, None])[:, 1], atol=1e-4
     )

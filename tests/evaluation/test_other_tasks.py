@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.evaluation.test_ranking import tied_model
 from tests.graphs import people_graph
@@ -34,6 +34,7 @@ def arrays(rows):
 
 
 @given(JUDGED)
+@example([(1, True)] * 3 + [(1, False)] * 4)  # no threshold lies between equal scores
 def test_the_best_threshold_is_optimal(rows):
     scores, truth = arrays(rows)
     right = ((scores >= best_threshold(scores, truth)) == truth).sum()
@@ -90,6 +91,10 @@ def test_a_trained_model_classifies_triples_and_predicts_relations(graph):
     assert (ranks.realistic == 1).mean() > 0.9
     with pytest.raises(SettingsError, match="needs valid triples"):
         classify(run.model, fivestar.read_graph([("a", "r", "b")]))
+    for split in ("valid", "test"):
+        other = fivestar.read_graph({"train": [("a", "r", "b")], split: [("b", "r", "a")]})
+        with pytest.raises(SettingsError, match="needs valid"):
+            classify(run.model, other)
 
 
 @given(st.integers(0, 10**6))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fivestar.errors import NonFiniteScore
@@ -30,7 +30,10 @@ def tied_model(entities=6, relations=4):
     return model
 
 
-@given(FACTS, FACTS.filter(bool), st.sampled_from([1, 60, 1 << 20]), st.sampled_from([2, 1024]))
+@given(
+    FACTS, FACTS.filter(bool), st.sampled_from([1, 60, 1000, 1 << 20]), st.sampled_from([2, 1024])
+)
+@example([], [(e, 0, (e + 1) % 6) for e in range(6)], 1000, 1024)
 def test_ranks_are_those_of_a_brute_force_search(others, asked, score_bytes, tile):
     model = tied_model()
     ranked = with_reciprocals(Triples.of(asked), 2)

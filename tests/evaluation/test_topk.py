@@ -102,7 +102,7 @@ def test_log_probabilities_of_answers(reciprocals, monkeypatch):
     for module in ("evaluation.topk", "models.scoring"):
         monkeypatch.setattr(f"fivestar.{module}.BATCH_SIZE", 4)
     model, rng = made(reciprocals=reciprocals), np.random.default_rng(0)
-    queries, answers = random_queries(rng, 11), rng.integers(0, ENTITIES, 11)
+    queries, answers = random_queries(rng, ENTITIES), np.arange(ENTITIES)
     log_probs = answer_log_probs(model, queries, answers)
     for row, answer in enumerate(answers):
         scores = all_scores(model, queries, row, reciprocals=reciprocals).detach()

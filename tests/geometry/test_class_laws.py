@@ -136,6 +136,12 @@ def test_the_quantities_of_the_criterion(seed, size):
     torch.testing.assert_close(exponent.imag.abs(), k.imag.abs(), rtol=1e-9, atol=1e-7)
 
 
+def test_the_identity_has_no_distance_of_fixed_points():
+    m = torch.eye(2, dtype=torch.complex128).repeat(2, 1, 1)
+    m[1] *= 3j
+    assert not fixed_point_distance(m).any()
+
+
 @given(seeds, sizes)
 def test_the_distance_to_the_boundary_is_where_loxodromic_ends(seed, size):
     m = maps_of_every_class(seed, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 
 import mpmath
@@ -146,6 +147,15 @@ def test_fixed_points_are_fixed_and_the_multiplier_is_the_derivative_there(entri
             assert slope == pytest.approx(derivative, rel=1e-5)
 
 
+def test_canonical_forms_of_many_maps_are_those_of_each():
+    entries = torch.tensor([(1, 1, 0, 1), (3, 1, -1, 1), (2, 0, 0, 2), (1, 2j, 3, 4)], dtype=WIDE)
+    form, conjugator = canonical_form(entries.reshape(2, 2, 2, 2))
+    each = [canonical_form(m) for m in entries.reshape(4, 2, 2)]
+    torch.testing.assert_close(form.reshape(4, 2, 2), torch.stack([x.form for x in each]))
+    single = torch.stack([x.conjugator for x in each])
+    torch.testing.assert_close(conjugator.reshape(4, 2, 2), single)
+
+
 @pytest.mark.parametrize("factor", [1, 2j])
 def test_fixed_points_of_the_identity_are_infinity_and_0(factor):
     m = factor * torch.eye(2, dtype=WIDE)
@@ -183,6 +193,8 @@ def test_decomposition_recomposes(entries, z):
     assert float(distance(decomposition.recompose(), m)) < 1e-8
     near(decomposition(tensor(z)), apply(m, tensor(z)), 1e-6)
     assert bool(decomposition.inverts) is (entries[2] != 0)
+    polar = float(decomposition.homothety) * cmath.exp(1j * float(decomposition.rotation))
+    assert polar == pytest.approx(complex(decomposition.factor))
 
 
 @given(maps, st.floats(-2, 2), st.floats(-2, 2))
@@ -204,6 +216,13 @@ def test_the_sphere_and_back(z):
     assert float(chordal_distance(tensor(z), tensor(INFINITY))) == pytest.approx(
         float((position - torch.tensor([0.0, 0, 1], dtype=torch.float64)).norm()), abs=1e-9
     )
+
+
+def test_the_coordinates_on_the_sphere_are_the_last_dimension():
+    z = torch.tensor([[0, 1], [1j, -1], [-1j, INFINITY]], dtype=WIDE)
+    east, north = [[0, 0, -1], [1, 0, 0]], [[0, -1, 0], [0, 0, 1]]
+    wanted = torch.tensor([east, [[0, 1, 0], [-1, 0, 0]], north], dtype=torch.float64)
+    torch.testing.assert_close(to_sphere(z), wanted)
 
 
 grid = st.builds(complex, st.integers(-5, 5), st.integers(-5, 5)) | st.just(INFINITY)
@@ -238,6 +257,7 @@ def test_circles_and_lines_are_mapped_to_generalized_circles(entries, center, ra
 
 
 @given(st.lists(grid, min_size=3, max_size=3, unique=True))
+@example([0.5 + 0.25j, -0.25, 0.5j])  # within the unit circle
 def test_three_points_define_a_circle(three):
     zs = [tensor(z) for z in three]
     circle = circles.circle_through(*zs)
@@ -407,3 +427,12 @@ def test_images_against_50_digits(entries, z):
         assume(abs(under) > 0)
         wanted = complex((a * z + b) / under)
     near(apply(m, tensor(z)), wanted, 1e-11)
+
+
+@given(maps, maps, st.floats(-4, 4))
+def test_the_distance_of_maps_is_that_of_unit_matrices_in_the_best_phase(one, two, angle):
+    m, n = (x / mobius.norm(x) for x in (map_of(one), map_of(two)))
+    found = float(distance(m, n))
+    assert found <= float(mobius.norm(n - cmath.exp(1j * angle) * m)) + 1e-9
+    inner = abs(complex((m.conj() * n).sum()))
+    assert found**2 == pytest.approx(2 - 2 * inner, abs=1e-9)

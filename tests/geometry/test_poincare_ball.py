@@ -119,3 +119,13 @@ def test_points_outside_have_the_gap_of_the_margin(length):
     moved = ball.expmap(far, torch.tensor([[0.0, 1.0]], dtype=torch.float64))
     assert moved.isfinite().all()
     assert float(moved.norm()) <= 1 - ball.MARGIN + 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_origin_is_its_own_image_and_has_a_gradient(dtype):
+    for mapping in (ball.expmap0, ball.logmap0):
+        origin = torch.zeros(2, 3, dtype=dtype, requires_grad=True)
+        image = mapping(origin)
+        assert not image.any()
+        image.sum().backward()
+        torch.testing.assert_close(origin.grad, torch.ones_like(origin), rtol=1e-3, atol=0)

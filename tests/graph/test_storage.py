@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +34,17 @@ def test_labels_types_and_the_report_are_saved(tmp_path):
     assert again == graph
     assert again.types.of(again.entities.id_of("Paris")) == ["city"]
     assert again.report == graph.report
+
+
+@pytest.mark.parametrize("file", ["entities", "relations", "type_names"])
+def test_a_vocabulary_with_missing_names_is_refused(tmp_path, file):
+    """Also if the hashes are right."""
+    save_graph(read_graph(), tmp_path / "graph")
+    path = tmp_path / "graph" / f"{file}.parquet"
+    names = pq.read_table(path)["name"].to_pylist()
+    pq.write_table(pa.table({"name": [None, *names[1:]]}), path)
+    with pytest.raises(DamagedGraph, match="missing names"):
+        load_graph(tmp_path / "graph", verify=False)
 
 
 def test_existing_folders_are_refused_without_leftovers(tmp_path):

@@ -1,9 +1,10 @@
 """Mutation testing: does a test fail for each of a random sample of mutants?
 
 python -m tests.reliability.mutation           test what is left of the sample
-python -m tests.reliability.mutation --again   test the survivors once more
+python -m tests.reliability.mutation --again   test survivors not judged equivalent once more
 
-The records are results/mutation.jsonl. One process collects the tests, after which nothing needs to
+The records are results/mutation.jsonl; they keep what was tested with earlier versions of the code,
+as long as the mutant is in the sample. One process collects the tests, after which nothing needs to
 be imported again. A forked child per test file records which test runs which line. Then a forked
 child per mutant replaces the code of the mutated function and runs the tests that run the mutated
 line, the quickest files first, until one fails. Tests that start other processes (the command line,
@@ -43,6 +44,8 @@ from tests.reliability.mutants import (
     mutants,
     mutated_code,
 )
+from tests.reliability.mutation_table import key as named
+from tests.reliability.mutation_table import reasons
 
 from fivestar.experiments.ledger import provenance
 from fivestar.experiments.records import read_records
@@ -304,14 +307,19 @@ def _ordered(
 ) -> list[str]:
     """Return the tests that run a mutant, quick files first, of at most so many seconds.
 
-    The tests of the same part of the package are preferred.
+    The tests that are called like the module are preferred, then those of the same part.
     """
     tests = set().union(*(tests_of.get((mutant.module, line), ()) for line in mutant.lines))
     own = (f"tests/{mutant.module.split('/')[0]}/", f"src/fivestar/{mutant.module}")
+    like = f"/test_{mutant.module.rpartition('/')[2]}::"
     chosen, total = [], 0.0
-    for test in sorted(tests, key=lambda test: (not test.startswith(own), seconds[test])):
-        total += seconds[test]
-        if total <= most or not chosen:
+
+    def preference(test: str) -> tuple[bool, bool, float]:
+        return like not in test, not test.startswith(own), seconds[test]
+
+    for test in sorted(tests, key=preference):
+        if total + seconds[test] <= most or not chosen:
+            total += seconds[test]
             chosen.append(test)
     files: dict[str, float] = defaultdict(float)
     for test in chosen:
@@ -328,14 +336,25 @@ def main() -> None:
     """Test the sample, or its survivors once more, and write the records."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--again", action="store_true", help="Test the survivors once more.")
-    parser.add_argument("--sample", type=int, default=SAMPLE, help="Number of mutants.")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=SAMPLE,
+        help="Number of mutants; others are removed from the records.",
+    )
     parser.add_argument("--out", type=Path, default=RECORDS, help="File of the records.")
     arguments = parser.parse_args()
     everything = mutants()
     chosen = random.Random(SEED).sample(everything, arguments.sample)  # noqa: S311
     head, rows = _read(arguments.out) if arguments.out.exists() else ({}, {})
+    # When the code changes, a few mutants leave the sample.
+    sample = {_key(mutant) for mutant in chosen}
+    rows = {key: row for key, row in rows.items() if key in sample}
     if arguments.again:
-        chosen = [m for m in everything if rows.get(_key(m), {}).get("status") == "survived"]
+        settled = {name for one in reasons() if one["equivalent"] for name in one["mutants"]}
+        left = (key for key, row in rows.items() if row["status"] == "survived")
+        open_keys = {key for key in left if named(rows[key]) not in settled}
+        chosen = [mutant for mutant in chosen if _key(mutant) in open_keys]
     else:
         chosen = [m for m in chosen if _key(m) not in rows]
     started, tested = time.monotonic(), 0

@@ -89,7 +89,7 @@ def page() -> str:
     classes.append(["not looked at", str(survivors.total() - sum(counts)), ""])
     text = (
         f"{table(head['population'], rows)}\n\n"
-        f"Tested so far: the first {len(rows):,} of the sample (seed {head['seed']}). Runs: {runs} "
+        f"Tested: {len(rows):,} mutants, a random sample (seed {head['seed']}). Runs: {runs} "
         f"({last['machine']}, {last['date']}). The first run is that before survivors "
         "were tested again, with tests that were added because of them.\n\n"
         f"{markdown_table(classes)}\n"

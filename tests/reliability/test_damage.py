@@ -18,7 +18,7 @@ import pytest
 from tests.graphs import people_graph
 
 import fivestar
-from fivestar.errors import FivestarError, Paused
+from fivestar.errors import FivestarError, Paused, SettingsError
 
 CASES_PER_FILE = 12
 SETTINGS = {"model": {"dim": 3}, "training": {"epochs": 2, "evaluate_every": 1, "batch_size": 60}}
@@ -182,6 +182,22 @@ def test_damage_to_a_complete_run(whole, tmp_path, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_damage_to_a_begun_run(begun, tmp_path, seed):
     assert run_cases(begun, tmp_path, seed, resumes=True) >= 100
+
+
+@pytest.mark.parametrize("change", ["remove", "replace by a number"])
+def test_every_line_of_the_settings_may_be_missing(whole, tmp_path, change):
+    """Without the line of a section, its settings are no part of any."""
+    lines = (whole / "settings.toml").read_text().splitlines()
+    for index, line in enumerate(lines):
+        folder = Path(shutil.copytree(whole, tmp_path / f"{index}"))
+        new = [] if change == "remove" else [f"{line.strip('[]').partition(' ')[0]} = 7"]
+        path = folder / "settings.toml"
+        path.write_text("\n".join([*lines[:index], *new, *lines[index + 1 :]]) + "\n")
+        repair(folder)
+        check(folder, resumes=False)
+        if line.startswith("["):
+            with pytest.raises(SettingsError, match=r"settings\.toml[:,] "):
+                fivestar.load(folder)
 
 
 @pytest.mark.slow

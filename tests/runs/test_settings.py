@@ -26,6 +26,7 @@ from fivestar.runs.settings import (
     TrainingSettings,
     make_settings,
     read_settings,
+    read_values,
 )
 from fivestar.training.search.space import read_space
 
@@ -68,6 +69,7 @@ def test_defaults_that_depend_on_others_are_filled_in():
         ({"model": {"dim": 0}}, "model.dim: .*greater than or equal to 1.*not 0"),
         ({"training": {"lr": "fast"}}, "training.lr: .*not 'fast'"),
         ({"model": 7}, "must be a section"),
+        ({"model": {"name": "komplex"}}, r"\[model\]: .*'komplex'.*did you mean 'complex'"),
         (
             {"model": {"name": "transe", "norm": "modulus"}},
             "options of TransE: norm: Input should be 'l1' or 'l2'.*not 'modulus'",
@@ -93,6 +95,9 @@ def test_wrong_settings_files(tmp_path, content, message):
     path = tmp_path / "settings.toml"
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=message):
+        read_settings(path)
+    path.write_text("# a comment\n" * 100_000)
+    with pytest.raises(SettingsError, match="too large to be a settings file"):
         read_settings(path)
     with pytest.raises(SettingsError, match="cannot be read"):
         read_settings(tmp_path / "nothing.toml")
@@ -231,3 +236,46 @@ def test_strings_of_any_characters_survive_a_round_trip(tmp_path):
     model = settings.model.model_copy(update={"name": '5★E \U0001f30d "\\\n'})
     values = tomllib.loads(settings.model_copy(update={"model": model}).as_toml())
     assert values["model"]["name"] == model.name
+
+
+def test_unknown_objectives_and_regularizers_have_suggestions():
+    for name, wrong, right in (
+        ("objective", "sofmax", "softmax"),
+        ("objective", "negative-samplin", "negative-sampling"),
+        ("regularizer", "n3-transform", "n3-transformed"),
+    ):
+        with pytest.raises(SettingsError, match=rf"training.{name}: .*{right}.*not '{wrong}'"):
+            make_settings({"training": {name: wrong}})
+
+
+def test_settings_that_contradict_one_another_are_refused():
+    for training, message in (
+        ({"objective": "bce", "grouping": "triples"}, "use grouping queries"),
+        ({"refit": True, "evaluate_every": 0}, "refit needs validation"),
+        ({"relation_loss_weight": 0.1, "reciprocals": False}, "needs reciprocals"),
+        ({"num_relation_candidates": 3}, "no effect without a relation_loss_weight"),
+        (
+            {"num_candidates": 9, "label_smoothing": 0.1, "reciprocals": False},
+            "num_candidates with label_smoothing needs reciprocals",
+        ),
+        ({"margin": 3.0, "objective": "bce"}, "margin has no effect with the objective bce"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            make_settings({"training": training})
+    for training in (
+        {"objective": "bce", "grouping": "queries"},
+        {"objective": "softmax", "grouping": "triples"},
+        {"refit": True, "evaluate_every": 1},
+        {"relation_loss_weight": 0.1, "num_relation_candidates": 3},
+        {"num_candidates": 9, "label_smoothing": 0.1},
+        {"num_candidates": 9, "reciprocals": False},
+    ):
+        resolved = make_settings({"training": training}).training
+        assert {name: getattr(resolved, name) for name in training} == training
+
+
+def test_changed_values_have_one_key_each(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text("[training]\nevaluate-every = 7\nlr = 0.5\n[model]\ndim = 3\n")
+    values = read_values(path, {"training": {"evaluate_every": 2}})
+    assert values == {"training": {"evaluate_every": 2, "lr": 0.5}, "model": {"dim": 3}}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fivestar.errors import SettingsError
+from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import make_settings
-from fivestar.training.regularizers import make_regularizer
+from fivestar.training.regularizers import Regularizer, make_regularizer, register_regularizer
 
 MODULI = st.lists(st.floats(0, 10), min_size=1, max_size=6)
 
 
 @given(MODULI, st.floats(2, 6))
+@example([0.0, 0.5, 3.0], 3.0)  # has its own code
 def test_the_penalty_is_the_power_of_the_modulus(moduli, exponent):
     x = torch.tensor(moduli, dtype=torch.float64, requires_grad=True)
     penalty = make_regularizer("n3-transformed", exponent).penalty(x.square())
@@ -41,3 +43,10 @@ def test_an_exponent_that_would_do_nothing_is_refused():
         make_settings({"training": training})
     with pytest.raises(SettingsError, match="reg_exponent"):
         make_settings({"training": {"reg_exponent": 1.5}})
+
+
+def test_a_regularizer_can_be_registered_by_a_decorator(monkeypatch):
+    monkeypatch.setattr(REGULARIZERS, "_registered", {})
+    n4 = Regularizer(torch.square, "transformed")
+    assert register_regularizer("n4")(n4) is n4
+    assert make_regularizer("n4") is n4

@@ -154,3 +154,46 @@ def test_head_queries_without_reciprocals(form, regularizer, objective, smoothin
     assert found.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("known", [1, 100])
+@pytest.mark.parametrize("zeros", [0, 1])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+def test_large_scores_have_the_loss_of_a_stable_softmax(scale, zeros, known, monkeypatch):
+    """Also if some rows are 0 and others large, or the first scores tell little of the largest."""
+    monkeypatch.setattr(objectives, "_NUM_REFERENCE", known)
+    model, other = (made("complex", relations=4, scale=scale) for _ in range(2))
+    for each in (model, other):
+        each.entities.detach()[:zeros] = 0
+    queries = GroupedQueries.of(facts(), 2)
+    step = CandidateStep(model, Loss(), max_rows=50)
+    found = step.gradients(queries.batch(np.arange(len(queries)), CPU))
+    expected = written_out(other, facts(), None, 0)
+    expected.backward()
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    torch.testing.assert_close(model.entities.grad, other.entities.grad, rtol=1e-6, atol=1e-9)
+
+
+def test_an_objective_can_be_registered_with_and_without_a_decorator(monkeypatch):
+    monkeypatch.setattr(OBJECTIVES, "_registered", {})
+    assert objectives.register_objective("own", objectives.BCE) is objectives.BCE
+    assert objectives.register_objective("other")(objectives.SOFTMAX) is objectives.SOFTMAX
+    assert (OBJECTIVES["own"], OBJECTIVES["other"]) == (objectives.BCE, objectives.SOFTMAX)
+
+
+def test_a_step_does_not_depend_on_the_one_before():
+    """Sampled candidates, then a batch with so many answers that all entities are candidates."""
+    queries = GroupedQueries.of(facts(count=12), 2)
+    order = np.argsort(queries.batch(np.arange(len(queries)), CPU).counts.numpy(), kind="stable")
+    few, everything = queries.batch(order[:1], CPU), queries.batch(order, CPU)
+    model, fresh = made("complex", relations=4), made("complex", relations=4)
+    step = CandidateStep(model, Loss(num_candidates=2), max_rows=50)
+    step.gradients(few)
+    assert step.touched is not None
+    assert len(step.touched) < len(model.entities)
+    for _ in range(2):
+        step.gradients(everything)
+        assert step.touched is None
+        wanted = CandidateStep(fresh, Loss(num_candidates=2), max_rows=50)
+        wanted.gradients(everything)
+        torch.testing.assert_close(model.entities.grad, fresh.entities.grad)

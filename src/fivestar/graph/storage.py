@@ -200,6 +200,8 @@ def _read_table(folder: Path, name: str, entry: Mapping[str, Any], *, verify: bo
 
 def _vocabulary(kind: str, table: pa.Table) -> Vocabulary:
     columns = {title: table[title].combine_chunks() for title in table.column_names}
+    if columns["name"].null_count:
+        raise ValueError("missing names")
     return Vocabulary(kind, columns["name"], columns.get("label"), columns.get("description"))
 
 

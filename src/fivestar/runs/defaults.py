@@ -171,17 +171,20 @@ def with_defaults_of(version: Any, sections: Mapping[str, Mapping[str, Any]]) ->
 def as_saved(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the settings of a saved run or ledger line under the current names, with all options.
 
-    Options that did not exist at the time are filled in with the value that means the same.
+    Options that did not exist at the time are filled in with the value that means the same. A value
+    that is not a section stays as it is, for `make_settings` to refuse.
 
     >>> as_saved({"model": {"start": "small"}, "training": {"batch": 100}})
     {'model': {'off_diagonal_lr': 1.0, 'init': 'small'}, 'training': {'batch_size': 100}}
     """
     spelled = {
         name: current_names({key.replace("-", "_"): value for key, value in section.items()})
+        if isinstance(section, Mapping)
+        else section
         for name, section in sections.items()
     }
     model = spelled.get("model", {})
-    if model.get("name", "fivestar") == "fivestar":
+    if isinstance(model, Mapping) and model.get("name", "fivestar") == "fivestar":
         frozen = {key: v for key, v in baseline()["model"].items() if key not in ("name", "dim")}
         spelled["model"] = {**frozen, **model}
     return spelled

@@ -58,15 +58,15 @@ def test_names_of_splits(name, split):
         ({"quote": "ab"}, "quote must be one ASCII character"),
         ({"quote": "é"}, "quote must be one ASCII character"),
         ({"quote": "|", "delimiter": "|"}, "quote and delimiter must differ"),
-        ({"columns": (0, 1)}, "three different columns"),
-        ({"columns": (0, 1, 1)}, "three different columns"),
-        ({"columns": "abc"}, "three different columns"),
-        ({"columns": (0, "b", 2)}, "not a mix"),
-        ({"columns": (0, 1, -1)}, "start at 0"),
+        ({"columns": (0, 1)}, "columns must be three different columns"),
+        ({"columns": (0, 1, 1)}, "columns must be three different columns"),
+        ({"columns": "abc"}, "columns must be three different columns"),
+        ({"columns": (0, "b", 2)}, "columns must be three names or three numbers, not a mix"),
+        ({"columns": (0, 1, -1)}, "column numbers start at 0"),
     ],
 )
 def test_options_that_are_refused(given, problem):
-    with pytest.raises(SettingsError, match=problem):
+    with pytest.raises(SettingsError, match=f"^{problem}"):
         ReadOptions(**given)
 
 

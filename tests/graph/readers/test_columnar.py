@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import bz2
+import gzip
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -96,3 +99,17 @@ def test_invalid_utf8_is_detected(tmp_path):
     table = pa.table({"head": column, "relation": ["r"], "tail": ["b"]})
     with pytest.raises(BadSource, match="damaged"):
         read_graph(save(table, tmp_path / "graph.arrow"))
+
+
+@pytest.mark.parametrize(
+    ("pack", "tool"),
+    [
+        (gzip.compress, "gunzip"),
+        (bz2.compress, "bunzip2"),
+        (lambda data: pa.compress(data, "zstd", asbytes=True), "unzstd"),
+    ],
+)
+def test_a_file_compressed_as_a_whole_says_how_to_unpack_it(path, pack, tool):
+    path.write_bytes(pack(save(pa.table(ROWS), path).read_bytes()))
+    with pytest.raises(BadSource, match=f"compressed as a whole, .*: {tool} it first"):
+        read_graph(path)

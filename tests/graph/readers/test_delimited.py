@@ -90,6 +90,11 @@ def test_columns_by_number_without_a_header(write):
     assert rows(read_graph(write("x\tb\tr\ta\n"), columns=(3, 2, 1))) == [("a", "r", "b")]
 
 
+def test_headers_of_numbered_columns_are_detected(write):
+    path = write("weight\tsubject\trelation\tobject\n1\ta\tr\tb\n")
+    assert rows(read_graph(path, columns=(1, 2, 3))) == [("a", "r", "b")]
+
+
 def test_headers_are_detected(write):
     text = "head\trelation\ttail\na\tr\tb\n"
     assert rows(read_graph(write(text))) == [("a", "r", "b")]
@@ -125,7 +130,9 @@ def test_compressed_files_of_any_name_and_several_parts(write, suffix, pack):
     assert rows(read_graph(write(pack(text[:cut]) + pack(text[cut:]), "twice"))) == ROWS
 
 
-@pytest.mark.parametrize("name", ["PAR1", "BZh9", "PK", "%PDF", "SQLite format 3", "ARROW1"])
+@pytest.mark.parametrize(
+    "name", ["PAR1", "BZh9", "PK", "%PDF", "SQLite format 3", "ARROW1", "Xenon"]
+)
 def test_a_name_may_begin_like_a_binary_format(write, name):
     assert rows(read_graph(write(f"{name}\tr\tb\n"))) == [(name, "r", "b")]
 
@@ -180,3 +187,74 @@ def test_ids_do_not_depend_on_the_number_of_pieces(write, monkeypatch):
     monkeypatch.setattr(streams, "BLOCK_BYTES", 1000)
     monkeypatch.setattr("fivestar.graph.encoding.GROUP_BYTES", 3000)
     assert read_graph(write(text)) == expected
+
+
+def test_a_single_line_needs_no_line_feed(write):
+    assert rows(read_graph(write("a\tr\tb"))) == [("a", "r", "b")]
+
+
+def test_the_last_line_counts_for_the_delimiter_even_without_a_line_feed(write):
+    with pytest.warns(GraphWarning, match=r"1 bad line skipped \(line 1\)"):
+        graph = read_graph(write("New York is large\nx\tr\ty"), on_bad_line="skip")
+    assert rows(graph) == [("x", "r", "y")]
+
+
+def test_a_line_that_the_sample_cuts_off_does_not_count_for_the_delimiter(write):
+    """The second line begins like three fields with commas; its tabs come after 64 KiB."""
+    wanted = [("h", "r", "x,y," + "z" * 40_000), ("a,b," + "c" * 40_000, "r", "t")]
+    assert rows(read_graph(write("".join("\t".join(row) + "\n" for row in wanted)))) == wanted
+
+
+def test_a_csv_file_prefers_commas_to_tabs(write):
+    text = "a,b\tc,d\te\n"
+    assert rows(read_graph(write(text, "graph.csv"))) == [("a", "b\tc", "d\te")]
+    assert rows(read_graph(write(text, "graph.CSV.gz"))) == [("a", "b\tc", "d\te")]
+    assert rows(read_graph(write(text, "graph.tsv"))) == [("a,b", "c,d", "e")]
+
+
+def test_a_quote_may_be_the_first_character_of_a_file(write):
+    assert rows(read_graph(write('"a",r,c\n', "graph.csv"))) == [("a", "r", "c")]
+
+
+def test_only_one_byte_order_mark_is_removed(write):
+    assert rows(read_graph(write("\ufeff\ufeffa\tr\tb\n"))) == [("\ufeffa", "r", "b")]
+
+
+@pytest.mark.parametrize(
+    ("line", "role"), [(',"r",c', "head"), ('"a",,c', "relation"), ('"a",r,', "tail")]
+)
+def test_a_line_with_quotes_may_have_an_empty_field(write, line, role):
+    with pytest.raises(BadLine, match=f"line 2: has an empty {role}"):
+        read_graph(write(f"x,r,y\n{line}\n", "graph.csv"))
+
+
+def test_one_title_is_suggested_for_an_unknown_one(write):
+    path = write("head\trelation\ttail\ttall\na\tr\tb\tc\n")
+    with pytest.raises(BadSource, match=r"no column 'tial' among .*; did you mean 'tail'\?"):
+        read_graph(path, columns=("head", "relation", "tial"))
+
+
+def test_a_carriage_return_within_a_line_does_not_end_it(write):
+    with pytest.raises(BadLine, match="line 2: contains a carriage return"):
+        read_graph(write("a\tr\tb\nx\tr\ty\rc\tr\td\n"))
+
+
+def test_a_blank_line_before_an_overlong_one_is_a_line(write, monkeypatch):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 64)
+    text = "a\tr\t" + "b" * 59 + "\n\n" + "x" * 500 + "\tr\tb\nc\tr\td\n"
+    with pytest.raises(BadLine, match="line 3: is longer than"):
+        read_graph(write(text))
+
+
+def test_tabs_within_quotes_do_not_make_a_file_tab_separated(write):
+    text = '"a\tb\tx",r,"c, d"\n'
+    assert rows(read_graph(write(text, "graph.txt"))) == [("a\tb\tx", "r", "c, d")]
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 127, 128, 129])
+def test_the_line_after_an_overlong_one_is_read(write, monkeypatch, length):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 64)
+    path = write("a\tr\tb\n" * 8 + "\n" * 8 + "x" * length + "\nc\tr\td\n")
+    with pytest.warns(GraphWarning, match=r"1 bad line skipped \(line 17\)"):
+        graph = read_graph(path, on_bad_line="skip")
+    assert rows(graph) == [("a", "r", "b"), ("c", "r", "d")]

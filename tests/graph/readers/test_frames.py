@@ -95,3 +95,23 @@ def test_a_table_that_cannot_be_converted_says_why(arguments, reason):
 
     with pytest.raises(BadSource, match=rf"is not a table of names \({reason}\); give its columns"):
         read_graph(Broken())
+
+
+def test_splits_may_be_a_column_beside_others():
+    table = pa.table({**COLUMNS, "weight": [1, 2], "split": ["train", "test"]})
+    graph = read_graph(table)
+    assert [len(part) for part in graph.splits.values()] == [1, 0, 1]
+    comments = pa.table({**COLUMNS, "comment": ["large", "old"]})
+    assert read_graph(comments) == read_graph(ROWS)
+
+
+@pytest.mark.parametrize("role", ["head", "relation", "tail"])
+def test_an_empty_name_is_called_by_its_role(role):
+    item = tuple("" if name == role else "x" for name in ("head", "relation", "tail"))
+    with pytest.raises(BadSource, match=f"has an empty {role}"):
+        read_graph([item])
+
+
+def test_a_name_that_is_not_unicode_is_refused():
+    with pytest.raises(BadSource, match="has a tail that cannot be written as UTF-8"):
+        read_graph([("a", "r", "\ud800")])

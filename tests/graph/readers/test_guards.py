@@ -138,3 +138,12 @@ def test_an_xml_guard_stops_at_the_end():
     assert guarded.read() == b"<a/>"
     guarded.finish()
     assert guarded.read() == b""
+
+
+def test_siblings_do_not_count_as_depth():
+    inspect_all(XmlGuard("file"), [b"<r>" + b"<a/>" * 1000 + b"</r>", b""])
+    inspect_all(JsonGuard("file"), [b"[" + b"[]," * 1000 + b"[]]", b""])
+    with pytest.raises(BadSource, match="nested deeper"):
+        inspect_all(JsonGuard("file"), [b"[]" * 1000 + b"[" * 251])
+    with pytest.raises(BadSource, match="nested deeper"):
+        inspect_all(XmlGuard("file"), [b"<r>" + b"<a/>" * 1000 + b"<a>" * 500])

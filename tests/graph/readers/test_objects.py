@@ -22,6 +22,7 @@ def test_networkx_by_key_or_attribute():
     multi.add_edge("a", "b", key="r")
     multi.add_edge("a", "b", key="s")
     assert facts(read_graph(multi)) == [("a", "r", "b"), ("a", "s", "b")]
+    assert read_graph(multi).report.splits["train"].lines == 2
     plain = nx.DiGraph()
     plain.add_edge(1, "b", predicate="r", weight=2)
     assert facts(read_graph(plain)) == [("1", "r", "b")]
@@ -63,6 +64,7 @@ def test_rdflib_graphs_and_datasets():
     data.add((X.a, X.r, X.b, X.g))
     data.default_graph.add((X.a, X.r, X.c))
     assert len(read_graph(data).train) == 2
+    assert read_graph(data).report.splits["train"].lines == 2
     assert facts(read_graph(data, graphs=["default"])) == [(f"{X}a", f"{X}r", f"{X}c")]
     assert facts(read_graph(data, graphs=[f"{X}g"])) == [(f"{X}a", f"{X}r", f"{X}b")]
 
@@ -71,7 +73,7 @@ def test_rdflib_graphs_and_datasets():
 def test_rdflib_terms_that_are_not_iris():
     graph = rdflib.Graph()
     graph.add((rdflib.URIRef("a b"), X.r, X.b))
-    with pytest.raises(BadSource, match="has the URIRef 'a b', which is not an IRI"):
+    with pytest.raises(BadSource, match="statement 0: has the URIRef 'a b', which is not an IRI"):
         read_graph(graph)
 
 
@@ -79,6 +81,7 @@ def test_pykeen_factories_with_and_without_labels():
     rows = np.array([["a", "r", "b"], ["b", "s", "c"]])
     factory = TriplesFactory.from_labeled_triples(rows, create_inverse_triples=True)
     assert facts(read_graph(factory)) == sorted(map(tuple, rows.tolist()))
+    assert read_graph(factory).report.splits["train"].lines == 2
     core = CoreTriplesFactory.create(torch.tensor([[0, 1, 4]]))
     assert facts(read_graph({"train": core, "test": core})) == [("0", "1", "4")]
 
@@ -98,3 +101,28 @@ loaded = {"networkx", "rdflib", "pykeen", "pyoxigraph"} & set(sys.modules)
 assert not loaded, loaded
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("role", ["head", "relation", "tail"])
+def test_networkx_names_of_a_wrong_type_are_called_by_their_role(role):
+    names = {"head": "a", "relation": "r", "tail": "b"} | {role: 1.5}
+    graph = nx.DiGraph()
+    graph.add_edge(names["head"], names["tail"], relation=names["relation"])
+    with pytest.raises(BadSource, match=f"edge 0: has a {role} of type float"):
+        read_graph(graph)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not look like a valid URI")
+def test_a_bad_rdflib_statement_is_shown_without_its_graph():
+    graph = rdflib.Graph()
+    graph.add((rdflib.URIRef("a b"), X.r, X.b))
+    with pytest.raises(BadSource) as caught:
+        read_graph(graph)
+    assert f"\n  | a b {X.r} {X.b}\n" in str(caught.value)
+
+
+def test_pykeen_ids_of_relations_and_entities_have_ranges_of_their_own():
+    core = CoreTriplesFactory.create(torch.tensor([[0, 7, 1], [1, 2, 0]]))
+    assert facts(read_graph(core)) == [("0", "7", "1"), ("1", "2", "0")]
+    core = CoreTriplesFactory.create(torch.tensor([[9, 0, 1]]))
+    assert facts(read_graph(core)) == [("9", "0", "1")]

@@ -118,3 +118,16 @@ def test_files_of_names_are_required(folder):
     (path / "entity2id.txt").unlink()
     with pytest.raises(BadSource, match=r"but no entity2id.txt with their names"):
         read_graph(path)
+
+
+def test_a_line_of_megabytes_is_refused(folder, monkeypatch):
+    monkeypatch.setattr("fivestar.graph.readers.streams.BLOCK_BYTES", 64)
+    with pytest.raises(BadSource, match=r"train2id\.txt: has a line of many megabytes"):
+        read_graph(folder(train2id="1\n" + "0" * 200 + "\n"))
+
+
+def test_some_files_of_a_folder_without_a_graph_are_named(tmp_path):
+    for number in range(9):
+        (tmp_path / f"file{number}.txt").touch()
+    with pytest.raises(BadSource, match=r"contains file0\.txt, .*file7\.txt and 1 more\)"):
+        split_files(tmp_path)

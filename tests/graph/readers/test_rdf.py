@@ -149,6 +149,19 @@ def test_blank_nodes_of_two_files_are_distinct(tmp_path):
     assert list(read_graph(tmp_path / "nt" / "train.nt").entities) == ["_:b", "a:c"]
 
 
+def test_labels_of_blank_nodes_belong_to_their_file(tmp_path):
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.nt").write_text(
+            f'_:b <a:r> <a:c> .\n_:b <{RDFS}label> "of {split}" .\n<a:c> <{RDFS}label> "c" .\n'
+        )
+    entities = read_graph(tmp_path).entities
+    assert {name: entities.label_of(i) for i, name in enumerate(entities)} == {
+        "_:train.b": "of train",
+        "_:test.b": "of test",
+        "a:c": "c",
+    }
+
+
 def test_unlabeled_blank_nodes_are_numbered(write):
     graph = read_graph(write("[] <a:r> [ <a:r> [] ] . _:x <a:r> _:x .", "g.ttl"))
     assert sorted(graph.entities) == ["_:[0]", "_:[1]", "_:[2]", "_:x"]
@@ -305,3 +318,46 @@ def test_a_statement_without_its_dot_is_refused(tmp_path, end):
     (tmp_path / "g.nt").write_text(f"{statement} .\n{statement}{end}\n")
     with pytest.raises(BadLine, match="line 2"):
         read_graph(tmp_path / "g.nt")
+
+
+@pytest.mark.parametrize("kind", ["nt", "nq"])
+def test_a_statement_without_its_object_is_refused(write, kind):
+    path = write("<a:b> <a:c> <a:d> .\n<a:b> <a:c> .\n<a:e> <a:c> <a:d> .\n", f"g.{kind}")
+    with pytest.raises(BadLine, match="line 2: is not a statement"):
+        read_graph(path)
+    with pytest.warns(GraphWarning, match=r"1 bad line skipped \(line 2\)"):
+        assert len(read_graph(path, on_bad_line="skip").train) == 2
+
+
+def test_a_label_of_a_regional_language_is_one_of_the_language(write):
+    label = f"<a:s> <{RDFS}label>"
+    path = write(f'<a:s> <a:p> <a:o> .\n{label} "lift"@en-GB .\n{label} "plain" .\n', "g.nt")
+    for language, wanted in (("en", "lift"), ("de", "plain"), ("en-GB", "lift")):
+        assert read_graph(path, language=language).entities.label_of(0) == wanted
+
+
+def test_graphs_of_lines_that_are_not_plain_can_be_selected(write):
+    """Two spaces: such lines are parsed by pyoxigraph."""
+    path = write("<a:s>  <a:p> <a:d> .\n<a:s>  <a:p> <a:g> <a:n> .\n", "g.nq")
+    for graphs, tails in ((["default"], ["a:d"]), (["a:n"], ["a:g"]), (None, ["a:d", "a:g"])):
+        assert [row[2] for row in rows(read_graph(path, graphs=graphs))] == tails
+
+
+@pytest.mark.parametrize("gap", [" ", "  "])
+def test_an_overlong_line_is_a_bad_line(write, gap):
+    text = "x" * (1 << 20)
+    path = write(f'<a:b>{gap}<a:c> "{text}" .\n<a:b> <a:c> <a:d> .\n', "g.nt")
+    with pytest.raises(BadLine, match="line 1: is longer than 1 MiB"):
+        read_graph(path)
+    with pytest.warns(GraphWarning, match=r"1 bad line skipped \(line 1\)"):
+        assert rows(read_graph(path, on_bad_line="skip")) == [("a:b", "a:c", "a:d")]
+
+
+def test_a_file_of_nothing_but_a_byte_order_mark_has_no_triple(write):
+    with pytest.raises(BadSource, match="contains no triple"):
+        read_graph(write("\ufeff", "g.nt"))
+
+
+def test_angle_brackets_in_a_literal_are_no_quoted_triple(write):
+    path = write('<a:b>  <a:c> "1 << 2" .\n<a:b> <a:c> "1 << 3" .\n', "g.nt")
+    assert [row[2] for row in rows(read_graph(path, literals="keep"))] == ['"1 << 2"', '"1 << 3"']

@@ -106,3 +106,15 @@ def test_a_quoted_triple_is_a_bad_row(tmp_path):
     (tmp_path / "g.srj").write_text(json.dumps(results))
     with pytest.raises(BadSource, match="quoted triple"):
         read_graph(tmp_path / "g.srj")
+
+
+def test_the_format_can_be_given(path):
+    save(path, ROWS)
+    other = path.rename(path.with_name("results.txt"))
+    assert len(read_graph(other, format=path.suffix[1:]).train) == 1
+
+
+def test_binary_content_is_not_taken_for_results(path):
+    path.write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(BadSource, match="is not UTF-8 text but a ZIP archive"):
+        read_graph(path)

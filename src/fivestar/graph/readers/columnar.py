@@ -92,7 +92,7 @@ def _read_arrow(
         else:
             try:
                 reader = pa.ipc.open_stream(mapped)
-            except pa.ArrowException:
+            except (pa.ArrowException, OSError):  # an OSError without errno, of invalid content
                 raise BadSource(f"{path}: is not an Arrow file; {_advice(magic)}") from None
             batches = iter(reader)
         plan = TablePlan.of(reader.schema, options, tally.source)
