@@ -67,8 +67,7 @@ def join_processes(device: str = "auto") -> None:
         )
     except (ValueError, RuntimeError) as error:
         raise SettingsError(
-            f"the processes cannot reach one another ({error}); start them with torchrun or "
-            "fivestar train --processes"
+            f"the processes cannot reach one another ({error}); start them with torchrun"
         ) from error
     share_tables()
     atexit.register(_leave)
