@@ -95,10 +95,10 @@ class Shard:
         """
         flat = ids.reshape(-1)
         if self.is_whole:
-            return table.index_select(0, flat).view(*ids.shape, -1)
+            return table.index_select(0, flat).view(*ids.shape, table.shape[1])
         rows, own = table.new_zeros(len(flat), table.shape[1]), self.local(flat)
         rows[own.positions] = table.index_select(0, own.rows)
-        return self.sum(rows).view(*ids.shape, -1)
+        return self.sum(rows).view(*ids.shape, table.shape[1])
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes; the tensor is overwritten."""

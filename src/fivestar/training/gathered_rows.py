@@ -127,7 +127,7 @@ class GatheredRows:
     @staticmethod
     def _gather(table: Tensor, ids: Tensor) -> Tensor:
         rows = table.detach().index_select(0, ids.reshape(-1))
-        return rows.view(*ids.shape, -1).requires_grad_()
+        return rows.view(*ids.shape, table.shape[1]).requires_grad_()
 
     def backward(self, outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
         """Backpropagate, and scatter the gradients of all gathered rows.
