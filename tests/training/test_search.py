@@ -13,13 +13,14 @@ from tests.graphs import people_graph
 
 import fivestar
 from fivestar.analysis.plots.search import history, importance
-from fivestar.errors import MissingExtra, Paused, SettingsError
+from fivestar.errors import MissingExtra, OutputError, Paused, SettingsError
 from fivestar.experiments.reproduction import recipe
 from fivestar.graph.writing import write_graph
 from fivestar.runs.identity import settings_hash
 from fivestar.runs.settings import make_settings, read_settings
 from fivestar.training import validation
 from fivestar.training.search import study
+from fivestar.training.search.journal import Journal
 from fivestar.training.search.space import (
     Range,
     Space,
@@ -352,3 +353,15 @@ def test_a_point_changes_its_settings_and_nothing_else():
     changed = with_point(base, {"training.lr": 0.7, "model.dim": 9})
     assert (changed.training.lr, changed.model.dim) == (0.7, 9)
     assert changed.training.reg_weight == base.training.reg_weight
+
+
+def test_a_lock_that_cannot_be_released_is_a_clear_error(tmp_path, monkeypatch):
+    optuna = pytest.importorskip("optuna")
+    journal = Journal(tmp_path / "journal", optuna)
+
+    def refuse():
+        raise RuntimeError("Error: did not possess lock")
+
+    monkeypatch.setattr(journal._lock, "release", refuse)
+    with pytest.raises(OutputError, match="its lock cannot be released; check the disk"):
+        journal.append_logs([{"op_code": 0}])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fivestar.errors import DamagedRun
+from fivestar.errors import DamagedRun, OutputError
 from fivestar.files import output_errors
 
 
@@ -57,7 +57,15 @@ class Journal:
             try:
                 self._append(text.encode())
             finally:
-                self._lock.release()
+                self._release()
+
+    def _release(self) -> None:
+        try:
+            self._lock.release()
+        except RuntimeError as error:  # Optuna's word for a lock file that cannot be removed
+            raise OutputError(
+                f"{self._path}: its lock cannot be released; check the disk"
+            ) from error
 
     def _append(self, content: bytes) -> None:
         with self._path.open("r+b") as file:
