@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import random
+from itertools import count
 from types import SimpleNamespace
 
 import optuna
 import pytest
 from tests.graphs import people_graph
 
-from fivestar.errors import DamagedRun, FivestarError
+from fivestar.errors import DamagedRun, FivestarError, OutputError
 from fivestar.runs.settings import make_settings
 from fivestar.training.search.journal import Journal
 from fivestar.training.search.space import Space
@@ -58,6 +62,25 @@ def test_a_line_is_not_appended_to_a_part_of_another(tmp_path):
     two.append_logs([{"n": 4}])
     for journal in (one, two):
         assert [*journal.read_logs(0)] == [{"n": 1}, {"n": 2}, {"n": 4}]
+
+
+def test_a_failed_sync_ends_a_search_that_then_continues(complete, tmp_path, monkeypatch):
+    sync = os.fsync
+    for number in range(complete.count(b"\n")):
+        calls = count()
+
+        def failing_sync(descriptor, calls=calls, number=number):
+            sync(descriptor)
+            if next(calls) == number:  # the line is written, but the disk reports an error
+                raise OSError(errno.EIO, "Input/output error")
+
+        path = tmp_path / f"study-{number}"
+        with monkeypatch.context() as patched, contextlib.suppress(OutputError):
+            patched.setattr("fivestar.training.search.journal.os.fsync", failing_sync)
+            search(path).run(WATCHER)
+        again = search(path)
+        again.run(WATCHER)
+        assert [tried.state for tried in again.tried()] == ["complete"] * 2
 
 
 def damaged(content, rng):

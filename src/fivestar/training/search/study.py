@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fivestar.errors import DamagedRun, FivestarError, Paused, SettingsError
+from fivestar.errors import DamagedRun, FivestarError, OutputError, Paused, SettingsError
 from fivestar.extras import require
 from fivestar.files import file_lock, make_folder, try_file_lock, write_atomic
 from fivestar.runs.identity import learned_settings
@@ -237,15 +237,19 @@ class Search:
     def _try(self, trial: Any, watcher: Watcher, ends: float | None) -> None:
         states = self._optuna.trial.TrialState
         try:
-            self._study.tell(trial, run_trial(trial, self.plan, watcher, ends))
+            mrr = run_trial(trial, self.plan, watcher, ends)
         except Pruned:
             self._study.tell(trial, state=states.PRUNED)
         except Paused:
             self._interrupt(trial)
             return
+        except OutputError:  # the disk is at fault, not the settings: they are tried again
+            raise
         except FivestarError as error:  # diverged, or invalid settings
             trial.set_user_attr("why", str(error))
             self._study.tell(trial, state=states.FAIL)
+        else:
+            self._study.tell(trial, mrr)
         frozen = self._study.get_trials(deepcopy=False)[trial.number]
         watcher.ended(tried_of(frozen))
 
