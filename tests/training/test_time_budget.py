@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import json
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -319,6 +321,21 @@ def test_a_paused_run_resumes_and_is_locked_meanwhile(tmp_path, few_trials):
     assert after == before, "the search is not repeated"
     whole = fivestar.train(people_graph(), model.settings)
     assert whole.metrics["valid"]["mrr"] == model.metrics["valid"]["mrr"]
+
+
+def test_the_budget_is_saved_before_the_run_is_visible(tmp_path, monkeypatch):
+    rename = Path.rename
+
+    def last_rename(self, target):
+        if target != tmp_path / "run":  # a part of the run
+            return rename(self, target)
+        assert (self / "search" / "state.json").is_file()
+        raise OSError(errno.EIO, "no more")
+
+    monkeypatch.setattr(Path, "rename", last_rename)
+    with pytest.raises(OutputError, match="no more"):
+        fivestar.train(people_graph(), VALUES, tmp_path / "run", budget="10m")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_clock_counts_all_processes(tmp_path):

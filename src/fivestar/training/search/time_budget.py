@@ -69,8 +69,7 @@ def train_within(
     began = time.monotonic()
     request = _request(graph, values, parse_duration(budget), models, dims)
     trainer, startup = default_trainer(graph, request, 0)  # raises if the settings are invalid
-    with _folder(graph, trainer, out) as folder:
-        State(request=request).save(folder)
+    with _folder(graph, trainer, State(request=request), out) as folder:
         seconds_used += time.monotonic() - began
         with _working(folder, request.seconds, seconds_used) as clock:
             phases = Phases(folder, graph, watcher, clock, saved=out is not None)
@@ -121,12 +120,14 @@ def _request(
 
 @contextmanager
 def _folder(
-    graph: KnowledgeGraph, trainer: Trainer, out: str | os.PathLike[str] | None
+    graph: KnowledgeGraph, trainer: Trainer, state: State, out: str | os.PathLike[str] | None
 ) -> Iterator[Path]:
     if out is not None:
-        yield begin_run(graph, trainer.settings, out)
+        # A folder without its state would be resumed as an ordinary training.
+        yield begin_run(graph, trainer.settings, out, prepare=state.save)
         return
     with tempfile.TemporaryDirectory(prefix="fivestar-") as draft:
+        state.save(Path(draft))
         yield Path(draft)
 
 
