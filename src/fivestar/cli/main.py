@@ -30,6 +30,7 @@ from fivestar.cli import (
     fold_in,
     geometry,
     graph_convert,
+    graph_generate,
     graph_info,
     graph_split,
     models,
@@ -92,7 +93,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 graph_app = typer.Typer(
-    help="Inspect, split and convert graphs.",
+    help="Inspect, split, convert and generate graphs.",
     epilog="Example: fivestar graph info my_graph.tsv",
     no_args_is_help=True,
 )
@@ -126,6 +127,7 @@ app.command("doctor", epilog=doctor.EXAMPLE, rich_help_panel="Serve")(doctor.doc
 app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Reproduce")
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)
 graph_app.command("convert", epilog=graph_convert.EXAMPLE)(graph_convert.graph_convert)
+graph_app.command("generate", epilog=graph_generate.EXAMPLE)(graph_generate.graph_generate)
 graph_app.command("split", epilog=graph_split.EXAMPLE)(graph_split.graph_split)
 
 

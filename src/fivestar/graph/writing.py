@@ -17,9 +17,9 @@ from fivestar.graph.readers.base import Annotations, TripleColumns
 from fivestar.graph.triples import Triples
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.graph.writers import (
-    FORMATS,
     FORMATS_WITH_ANNOTATIONS,
     FORMATS_WITH_SPLITS,
+    folder_file_ending,
     open_sink,
     output_format,
 )
@@ -135,11 +135,8 @@ def _write_file(
 def _write_folder(
     graph: KnowledgeGraph, folder: Path, to: str, splits: SplitChoice, literals: LiteralsAs
 ) -> None:
-    ending = to.lower().removeprefix(".")
+    ending = folder_file_ending(to)
     file_format = output_format(Path(f"train.{ending}"))
-    if file_format is None:
-        endings = ", ".join(suffix.removeprefix(".") for suffix in FORMATS)
-        raise OutputError(f"to={to!r} is not an output format; use one of {endings}")
     vocabularies = (graph.entities, graph.relations)
     if file_format == "tsv" and any(_contains(vocabulary, "\t") for vocabulary in vocabularies):
         ending = ending.replace(ending.partition(".")[0], "csv", 1)

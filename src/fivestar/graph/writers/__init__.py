@@ -44,6 +44,22 @@ def output_format(path: Path) -> str | None:
     return FORMATS.get(suffix_of(path))
 
 
+def folder_file_ending(to: str) -> str:
+    """Return the file extension, without its dot, for the files of a folder.
+
+    Raises:
+        OutputError: There is no such format.
+
+    >>> folder_file_ending(".NT.gz")
+    'nt.gz'
+    """
+    ending = to.lower().removeprefix(".")
+    if output_format(Path(f"train.{ending}")) is None:
+        endings = ", ".join(suffix.removeprefix(".") for suffix in FORMATS)
+        raise OutputError(f"to={to!r} is not an output format; use one of {endings}")
+    return ending
+
+
 @contextmanager
 def open_sink(path: Path, draft: Path, options: WriteOptions) -> Iterator[Sink]:
     """Open an output file.
