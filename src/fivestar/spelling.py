@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 # Similarity (in percent) from which a name is suggested.
@@ -34,17 +33,6 @@ def closest_names(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
         score_cutoff=_MIN_SIMILARITY,
     )
     return [by_folded[folded] for folded, _, _ in matches]
-
-
-def names_with_word(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """Return the shortest known names that contain a word, ignoring case and the word itself.
-
-    >>> names_with_word("dog", ["sea dog", "dogma", "the old dog", "Dog"])
-    ['sea dog', 'the old dog']
-    """
-    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
-    matches = (name for name in known if len(name) > len(word) and pattern.search(name))
-    return sorted(matches, key=len)[:limit]
 
 
 def did_you_mean(suggestions: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fivestar.errors import AmbiguousName, GraphError, UnknownName
+from fivestar.graph import vocabulary as vocabulary_module
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.spelling import closest_names
 
@@ -78,3 +79,32 @@ def test_exact_names_win_over_labels_and_both_over_other_case():
     many = Vocabulary("entity", [f"e{i}" for i in range(20)], ["same"] * 20)
     with pytest.raises(AmbiguousName, match="and 12 more"):
         many.find("same")
+
+
+TEXTS = st.text("aAbßẞİ \ud800\x00", max_size=3)
+
+
+@given(
+    names=st.lists(st.text("aAbßẞİ \x00", max_size=3), min_size=1, max_size=12, unique=True),
+    data=st.data(),
+    scans=st.sampled_from([0, 100]),
+)
+def test_large_vocabularies_are_scanned_with_the_same_results(names, data, scans):
+    one_label = st.none() | st.text("aAbßẞİ", max_size=2)
+    size = len(names)
+    labels = data.draw(st.none() | st.lists(one_label, min_size=size, max_size=size))
+    indexed, scanned = (Vocabulary("entity", names, labels) for _ in range(2))
+    assert "x" not in indexed  # makes its dictionaries
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary_module, "_MAX_SCANS", scans)
+        patch.setattr(vocabulary_module, "MAX_INDEXED", 0)
+        assert type(scanned._lookup) is not type(indexed._lookup)
+        for text in data.draw(st.lists(TEXTS, min_size=1, max_size=5)) + names:
+            assert (text in scanned) == (text in names)
+            results = []
+            for vocabulary in (indexed, scanned):
+                try:
+                    results.append(vocabulary.lookup(text))
+                except AmbiguousName as error:
+                    results.append((str(error), error.candidates))
+            assert results[0] == results[1]

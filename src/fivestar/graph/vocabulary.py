@@ -6,6 +6,7 @@ for people, which need not be unique.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -15,14 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.errors import AmbiguousName, GraphError, UnknownName
-from fivestar.graph.arrow import to_arrow, to_texts
-from fivestar.spelling import closest_names, did_you_mean, names_with_word
+from fivestar.graph.arrow import from_arrow, to_arrow, to_text, to_texts
+from fivestar.graph.folded_texts import MAX_LENGTH, FoldedTexts, well_formed
+from fivestar.spelling import did_you_mean
 
 # 64-bit offsets: the names of a very large graph exceed 2 GiB in total.
 NAME_TYPE = pa.large_string()
 # Maximum number of candidates and of suggestions in an error.
 _MAX_CANDIDATES = 8
 _MAX_SUGGESTIONS = 4
+_MAX_SIMILAR = 3
+# Similarity (in percent) from which a name is suggested.
+_MIN_SIMILARITY = 70
+# Larger vocabularies have no dictionary of their names.
+MAX_INDEXED = 200_000
+# Scans for a name before the names are sorted.
+_MAX_SCANS = 16
 Ids = npt.NDArray[np.int32]
 
 
@@ -67,7 +76,7 @@ class Vocabulary:
         return (name.as_py() for name in self.names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._id_by_name
+        return isinstance(name, str) and self._lookup.name(name) is not None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary):
@@ -83,8 +92,13 @@ class Vocabulary:
         return f"Vocabulary({self.kind!r}, {len(self):,} names)"
 
     @cached_property
-    def _id_by_name(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.names.to_pylist())}
+    def folded(self) -> FoldedTexts:
+        """The names and labels without regard to case."""
+        return FoldedTexts(self.names, self.labels)
+
+    @cached_property
+    def _lookup(self) -> _IndexedNames | _ScannedNames:
+        return (_IndexedNames if len(self) <= MAX_INDEXED else _ScannedNames)(self)
 
     def id_of(self, name: str) -> int:
         """Return the id of a name.
@@ -92,10 +106,9 @@ class Vocabulary:
         Raises:
             UnknownName: if there is no such name; the message suggests similar ones.
         """
-        try:
-            return self._id_by_name[name]
-        except KeyError:
-            raise UnknownName(self._unknown(name)) from None
+        if (number := self._lookup.name(name)) is None:
+            raise UnknownName(self._unknown(name))
+        return number
 
     def find(self, text: str) -> int:
         """Return the id of a name or label, ignoring case.
@@ -114,8 +127,7 @@ class Vocabulary:
         """
         if (number := self.lookup(text)) is not None:
             return number
-        known = [*self._id_by_name, *self._ids_by_text[0]]
-        matches = (*closest_names(text, known), *names_with_word(text, known))
+        matches = (*self._closest(text), *self._with_word(text))
         suggestions = list(dict.fromkeys(matches))[:_MAX_SUGGESTIONS]
         message = f"no {self.kind} {text!r}{did_you_mean(suggestions)}"
         raise UnknownName(message, suggestions)
@@ -126,10 +138,9 @@ class Vocabulary:
         Raises:
             AmbiguousName: if several have this label.
         """
-        if (number := self._id_by_name.get(text)) is not None:
+        if (number := self._lookup.name(text)) is not None:
             return number
-        by_label, by_folded = self._ids_by_text
-        ids = by_label.get(text) or by_folded.get(text.casefold(), [])
+        ids = self._lookup.label(text) or self._lookup.folded(text)
         if len(ids) > 1:
             first = ids[:_MAX_CANDIDATES]
             listed = ", ".join(self._described(number) for number in first)
@@ -140,20 +151,6 @@ class Vocabulary:
                 [(self.name_of(number), self.label_of(number)) for number in first],
             )
         return ids[0] if ids else None
-
-    @cached_property
-    def _ids_by_text(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """Ids by exact label, and by case-folded name or label."""
-        by_label: dict[str, list[int]] = {}
-        by_folded: dict[str, list[int]] = {}
-        labels = [None] * len(self) if self.labels is None else self.labels.to_pylist()
-        for number, (name, label) in enumerate(zip(self.names.to_pylist(), labels, strict=True)):
-            by_folded.setdefault(name.casefold(), []).append(number)
-            if label is not None:
-                by_label.setdefault(label, []).append(number)
-                if label.casefold() != name.casefold():
-                    by_folded.setdefault(label.casefold(), []).append(number)
-        return by_label, by_folded
 
     def _described(self, number: int) -> str:
         name, label = self.name_of(number), self.label_of(number)
@@ -212,8 +209,96 @@ class Vocabulary:
         return int(number)
 
     def _unknown(self, name: object) -> str:
-        suggestions = closest_names(str(name), self._id_by_name)
+        suggestions = self._closest(str(name), columns=1)
         return f"no {self.kind} {name!r}{did_you_mean(suggestions)}"
+
+    def _closest(self, text: str, columns: int = 2) -> list[str]:
+        """Return the names, and with two columns the labels, that are spelled most like a text."""
+        folded = text[:MAX_LENGTH].casefold()
+        found = self.folded.similar_to(folded, _MAX_SIMILAR, _MIN_SIMILARITY)
+        texts = [self._spelled(number, column) for _, number, column in found if column < columns]
+        return list(dict.fromkeys(texts))[:_MAX_SIMILAR]
+
+    def _with_word(self, text: str) -> list[str]:
+        """Return the shortest names and labels that contain a text as a word."""
+        found = [
+            (len(folded), column, int(number))
+            for column, (ids, texts) in enumerate(self.folded.containing_word(text))
+            for number, folded in zip(ids, texts.to_pylist(), strict=True)
+        ]
+        return [self._spelled(number, column) for _, column, number in sorted(found)[:_MAX_SIMILAR]]
+
+    def _spelled(self, number: int, column: int) -> str:
+        return self.label_of(number) if column else self.name_of(number)
+
+
+class _IndexedNames:
+    """Finds the ids of names and labels in dictionaries."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._names = {name: number for number, name in enumerate(vocabulary.names.to_pylist())}
+        self._vocabulary = vocabulary
+
+    def name(self, text: str) -> int | None:
+        return self._names.get(text)
+
+    def label(self, text: str) -> list[int]:
+        return self._labels[0].get(text, [])
+
+    def folded(self, text: str) -> list[int]:
+        return self._labels[1].get(text.casefold(), [])
+
+    @cached_property
+    def _labels(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Ids by exact label, and by case-folded name or label."""
+        by_label: dict[str, list[int]] = {}
+        by_folded: dict[str, list[int]] = {}
+        labels = self._vocabulary.labels
+        texts = [None] * len(self._names) if labels is None else labels.to_pylist()
+        for number, (name, label) in enumerate(zip(self._names, texts, strict=True)):
+            by_folded.setdefault(name.casefold(), []).append(number)
+            if label is not None:
+                by_label.setdefault(label, []).append(number)
+                if label.casefold() != name.casefold():
+                    by_folded.setdefault(label.casefold(), []).append(number)
+        return by_label, by_folded
+
+
+class _ScannedNames:
+    """Finds the ids of names and labels by scanning them; names by bisection after a few scans.
+
+    A dictionary of 5 million names would take a gigabyte and three seconds, a scan takes 25 ms.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._scans = 0
+
+    def name(self, text: str) -> int | None:
+        self._scans += 1
+        names = self._vocabulary.names
+        if self._scans <= _MAX_SCANS:
+            number = pc.index(names, to_text(well_formed(text))).as_py()
+            return None if number < 0 else int(number)
+        wanted = well_formed(text).encode()  # Arrow sorts texts by their bytes
+        place = bisect_left(self._order, wanted, key=lambda n: names[int(n)].as_py().encode())
+        if place == len(names) or names[int(self._order[place])].as_py() != text:
+            return None
+        return int(self._order[place])
+
+    @cached_property
+    def _order(self) -> npt.NDArray[np.uint64]:
+        return np.asarray(from_arrow(pc.array_sort_indices(self._vocabulary.names)))
+
+    def label(self, text: str) -> list[int]:
+        labels = self._vocabulary.labels
+        if labels is None:
+            return []
+        found = pc.indices_nonzero(pc.equal(labels, to_text(well_formed(text))))
+        return [int(number) for number in from_arrow(found)]
+
+    def folded(self, text: str) -> list[int]:
+        return [int(number) for number in self._vocabulary.folded.equal_to(text)]
 
 
 def _indices(ids: npt.ArrayLike) -> pa.Array:
