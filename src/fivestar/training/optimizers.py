@@ -122,7 +122,7 @@ def _adagrad_rows(
         [grad[rows]],
         [state["sum"][rows]],
         [state["step"] - 1],  # counted up by the kernel
-        fused=True,
+        fused=group["fused"],
         lr=group["lr"],
         weight_decay=group["weight_decay"],
         lr_decay=group["lr_decay"],
@@ -162,15 +162,16 @@ def learning_rate(training: TrainingSettings, epochs_done: float) -> float:
 
 def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimizer:
     tables = list(model.parameters())
+    fused = model.entities.device.type == "cpu"  # not all versions of torch have it on GPUs
     match training.optimizer:
         case "adagrad":
-            return torch.optim.Adagrad(tables, lr=training.lr, fused=True)
+            return torch.optim.Adagrad(tables, lr=training.lr, fused=fused)
         case "row-adagrad":
             return RowAdagrad(model, training.lr)
         case "adam":
-            return torch.optim.Adam(tables, lr=training.lr, fused=True)
+            return torch.optim.Adam(tables, lr=training.lr, fused=fused)
         case "sgd":
-            return torch.optim.SGD(tables, lr=training.lr, fused=True)
+            return torch.optim.SGD(tables, lr=training.lr, fused=fused)
         case "riemannian-sgd":
             if not model.manifold_parameters(model.entities, model.relations):
                 raise SettingsError("riemannian-sgd needs parameters on a Poincaré ball: use sgd")
