@@ -137,6 +137,7 @@ def defaults_table(scores: Scores, finals: Trials) -> str:
     own = {(trial["setting"], trial["data"]): trial for trial in finals}
     heads = ("5★E default", "minutes", "exponent 3", "b and c at full rate", "best found", "ratio")
     rows = [["graph", *heads, "ComplEx default", "minutes"]]
+    ratios: list[float] = []
     for graph in ORDER:
         names = ("fivestar-default", "fivestar-slow", "fivestar", "complex")
         ours, *before, rival = (own.get((setting, graph)) for setting in names)
@@ -147,6 +148,9 @@ def defaults_table(scores: Scores, finals: Trials) -> str:
         ratio = f"{value / best:.3f}" if value else "–"
         mine = (mrr(value), _minutes(ours), *map(mrr, former), mrr(best), ratio)
         rows.append([graph, *mine, mrr(rival["valid_mrr"] if rival else None), _minutes(rival)])
+        ratios += [value / best] if value else []
+    mean = sum(ratios) / len(ratios)
+    rows.append(["mean", *[""] * 5, f"{mean:.3f}", "", ""])
     return markdown_table(rows)
 
 
@@ -157,11 +161,9 @@ def _is_fivestar(trial: dict[str, Any], graph: str) -> bool:
 def budget_table(lines: Trials, finals: Trials, ledger: Trials) -> str:
     """Return the validation MRR of the default, of each time budget and of the recipe."""
     budgets = sorted({line["budget"] for line in lines}, key=lambda budget: int(budget[:-1]))
-    default = {t["data"]: t["valid_mrr"] for t in finals if t["setting"] == "fivestar-slow"}
+    default = {t["data"]: t["valid_mrr"] for t in finals if t["setting"] == "fivestar-default"}
     found = {(line["data"], line["budget"]): line for line in lines}
-    rows = [
-        ["graph", "default (exponent 3)", *(f"budget {budget}" for budget in budgets), "recipe"]
-    ]
+    rows = [["graph", "default", *(f"budget {budget}" for budget in budgets), "recipe"]]
     for graph in ORDER:
         cells = [_budget_cell(found.get((graph, budget))) for budget in budgets]
         recipe = recipe_mrr(ledger, graph)
