@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from fivestar.cli.main import app
 from fivestar.cli.processes import begin
 from fivestar.errors import SettingsError
 
+IP = shutil.which("ip") or ""
 TRAIN = ("train", "--dim", "6", "--epochs", "4", "--threads", "1", "--evaluate-every", "2")
 
 
@@ -78,3 +80,57 @@ def test_a_killed_process_ends_the_training_and_a_restart_resumes_it(tmp_path):
     history = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in history] == list(range(1, 201))
     assert (run / "manifest.json").exists()
+
+
+@pytest.fixture
+def two_networks():
+    """Two network namespaces that are connected by one wire, as two machines would be."""
+    if not IP or os.geteuid() != 0:
+        pytest.skip("needs the command ip, and root")
+    names = [f"fivestar-{os.getpid()}-{number}" for number in range(2)]
+    ends = ["wire0", "wire1"]
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip("link", "add", ends[0], "netns", names[0], "type", "veth", "peer", "name", ends[1])
+        ip("link", "set", ends[1], "netns", names[1])
+        for number, (name, end) in enumerate(zip(names, ends, strict=True), start=1):
+            ip("-n", name, "address", "add", f"10.99.0.{number}/24", "dev", end)
+            ip("-n", name, "link", "set", end, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield list(zip(names, ends, strict=True))
+    finally:
+        for name in names:
+            subprocess.run([IP, "netns", "delete", name], check=False, capture_output=True)
+
+
+def ip(*words):
+    done = subprocess.run([IP, *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no network namespaces: {done.stderr.strip()}")
+
+
+@pytest.mark.slow
+def test_two_machines_train_the_same_run(tmp_path, two_networks):
+    jobs = []
+    for rank, (name, end) in enumerate(two_networks):
+        launch = [IP, "netns", "exec", name, sys.executable, "-m", "torch.distributed.run"]
+        where = ["--master-addr", "10.99.0.1", "--master-port", "29511", "--node-rank", str(rank)]
+        options = ["--nnodes", "2", "--nproc-per-node", "1", *where, "-m", "fivestar", *TRAIN]
+        jobs.append(
+            subprocess.Popen(
+                [*launch, *options, "--out", str(tmp_path / "two")],
+                env={**os.environ, "GLOO_SOCKET_IFNAME": end},
+            )
+        )
+    assert [job.wait(300) for job in jobs] == [0, 0]
+    for name, end in two_networks:
+        shown = subprocess.check_output([IP, "-n", name, "-s", "-j", "link", "show", end])
+        assert json.loads(shown)[0]["stats64"]["rx"]["bytes"] > 100_000, "over the wire"
+    done = command(*TRAIN, "--out", tmp_path / "one")
+    assert done.returncode == 0, done.stderr
+    one, two = (
+        json.loads((tmp_path / name / "metrics.json").read_text())["valid"]["mrr"]
+        for name in ("one", "two")
+    )
+    assert two == pytest.approx(one, abs=1e-3)
