@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.graphs import people_graph
 from tests.models.forms import FORMS
 from tests.training.sharded import in_processes, several
@@ -357,11 +359,53 @@ def predict_and_refuse(folder):
     ):
         with pytest.raises(SettingsError, match=r"in one process|needs one process"):
             ask()
-    return torch.tensor([prediction.score for prediction in best])
+    found = model.complete(top=15, out=folder / "new.tsv")
+    return {"best": torch.tensor([prediction.score for prediction in best]), **completed(found)}
+
+
+def completed(completion):
+    """Return the triples of a completion, and their probabilities."""
+    new = completion.new
+    return {
+        "triples": torch.tensor(new.triples.array),
+        "probabilities": torch.tensor(new.probabilities),
+        "log_probs": torch.tensor(new.log_probs),
+    }
 
 
 def test_a_model_of_several_processes_predicts_and_refuses_the_rest(pair):
     folder, results = pair
     model = fivestar.load(folder / "predicted")
     alone = [prediction.score for prediction in model.predict_tails("p1", "lives_in", top=3)]
-    assert results["predicted"].tolist() == pytest.approx(alone, rel=1e-5)
+    assert results["predicted"]["best"].tolist() == pytest.approx(alone, rel=1e-5)
+
+
+def test_several_processes_complete_the_graph_as_one_does(pair):
+    folder, results = pair
+    model = fivestar.load(folder / "predicted")
+    for what, values in completed(model.complete(top=15)).items():
+        torch.testing.assert_close(results["predicted"][what], values, msg=what)
+    model.complete(top=15, out=folder / "alone.tsv")
+    files = [(folder / name).read_text().splitlines() for name in ("new.tsv", "alone.tsv")]
+    names = [[line.split("\t")[:3] for line in file] for file in files]
+    assert names[0] == names[1]
+    assert not list(folder.glob(".*.parts"))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=4))
+def test_rows_of_all_processes_are_gathered_in_order(counts):
+    """With a stand-in for the exchange, since processes take long to start."""
+    parts = [torch.arange(10 * n, 10 * n + count)[:, None] for n, count in enumerate(counts)]
+
+    class Everyone(Shard):
+        def concatenate(self, tensor, dim):
+            if tensor.ndim == 1:
+                return torch.tensor(counts)
+            width = tensor.shape[1]
+            padded = [torch.nn.functional.pad(part, (0, 0, 0, width - len(part))) for part in parts]
+            return torch.stack(padded)
+
+    for rank, part in enumerate(parts):
+        found = Everyone(100, rank, len(counts)).gather(part)
+        assert found.tolist() == torch.cat(parts).tolist()

@@ -23,7 +23,7 @@ Processes = Annotated[
     ),
 ]
 # Commands that score with the rows of all processes.
-_SHARDED = ("train", "evaluate")
+_SHARDED = ("train", "evaluate", "complete")
 
 
 def launched() -> bool:

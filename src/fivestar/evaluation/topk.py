@@ -113,7 +113,7 @@ def answer_log_probs(model: Model, queries: Queries, answers: Ids) -> Scores:
         totals = score_parts(
             model, queries[batch], parts, partial(_log_total, own_rows, target_score)
         )
-        log_total = _log_sum(model.shard, reduce(torch.logaddexp, totals))
+        log_total = log_sum(model.shard, reduce(torch.logaddexp, totals))
         target_score = model.shard.sum(target_score)
         log_probs.append((target_score - log_total).float().cpu().numpy())
     return np.concatenate(log_probs)
@@ -178,7 +178,7 @@ def _top_k(model: Model, queries: Queries, k: int, answer_filter: AnswerFilter) 
         best, ids = _merge(best, ids, other_best, other_ids)
         log_total = torch.logaddexp(log_total, other_total)
     best, ids = _merge_processes(model.shard, best, ids)
-    log_total = _log_sum(model.shard, log_total)
+    log_total = log_sum(model.shard, log_total)
     check_no_nan(log_total.cpu().numpy())  # every score is part of it
     ids[best == -torch.inf] = -1
     answers = ids.cpu().numpy()
@@ -232,7 +232,7 @@ def _merge_processes(shard: Shard, best: Tensor, ids: Tensor) -> tuple[Tensor, T
     return _first(shard.concatenate(best, 1), shard.concatenate(ids, 1), best.shape[1])
 
 
-def _log_sum(shard: Shard, log_total: Tensor) -> Tensor:
+def log_sum(shard: Shard, log_total: Tensor) -> Tensor:
     """Return log Σ exp over all processes that share the entity table."""
     if shard.is_whole:
         return log_total

@@ -120,6 +120,16 @@ class Shard:
         dist.all_gather(parts, tensor.contiguous())
         return torch.cat(parts, dim=dim)
 
+    def gather(self, rows: Tensor) -> Tensor:
+        """Return the rows of all processes, which may have different numbers of them, in order."""
+        if self.is_whole:
+            return rows
+        counts = self.concatenate(torch.tensor([len(rows)], device=rows.device), 0).tolist()
+        padded = rows.new_zeros(max(counts), *rows.shape[1:])
+        padded[: len(rows)] = rows
+        parts = self.concatenate(padded[None], 0)
+        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
     def from_first(self, value: float) -> float:
         """Return the number that the first process has: what depends on a clock is its decision."""
         if self.is_whole:

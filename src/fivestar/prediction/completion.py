@@ -3,7 +3,8 @@
 For each relation both sides are queried: the tails of these heads and the heads of these tails. A
 triple's probability is the mean of both, so at least one of the two must reach the threshold; the
 other is scored only for those triples. No (entities × entities) matrix is held: scores are computed
-in tiles, and only candidates above the threshold are kept.
+in tiles, and only candidates above the threshold are kept. Processes that share the entity table
+each score their own entities, and all find the same.
 
 A model never learns that a currency has no capital. So with `slots="seen"` a head must be a head of
 the relation in train, a tail likewise, and no triple relates an entity to itself unless self-loops
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from fivestar.errors import SettingsError
 from fivestar.evaluation.ranking import check_no_nan
+from fivestar.evaluation.topk import log_sum
 from fivestar.graph.queries import Queries
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
@@ -238,7 +240,7 @@ class Completer:
 
     def _answers(self, queries: Queries, min_log_prob: float) -> tuple[Tensor, Tensor]:
         """Return the log of the softmax denominator per query, and (given, answer) pairs."""
-        model = self.model
+        model, shard = self.model, self.model.shard
         rows = torch.as_tensor(queries.entity, device=model.entities.device)
         min_prob = float(np.exp(min_log_prob))
 
@@ -258,17 +260,18 @@ class Completer:
                 probable = terms[active] >= min_prob * mass[active, None]
                 row, column = probable.nonzero(as_tuple=True)
                 value = terms[active[row], column].log() + high[active[row]]
-                candidates.append((active[row], column + start, value))
+                candidates.append((active[row], column + shard.start + start, value))
             return high + mass.log(), candidates
 
         parts = score_parts(model, queries, new_parts(model, len(rows)), probable_of)
-        total = reduce(torch.logaddexp, (part for part, _ in parts))
+        total = log_sum(shard, reduce(torch.logaddexp, (part for part, _ in parts)))
         if not torch.isfinite(total.sum()):
             check_no_nan(total.cpu().numpy())
         candidates = [found for _, part in parts for found in part]
         row, column, value = (torch.cat(part) for part in zip(*candidates, strict=True))
         is_probable = value >= total[row] + min_log_prob - _TOLERANCE
-        return total, torch.stack([rows[row[is_probable]], column[is_probable]], dim=1)
+        pairs = torch.stack([rows[row[is_probable]], column[is_probable]], dim=1)
+        return total, shard.gather(pairs)
 
     def _log_probs(self, queries: Queries, answers: Ids, totals: Numbers) -> Numbers:
         """Return log p of one answer per query, given the log denominator of each query."""

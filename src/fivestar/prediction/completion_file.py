@@ -1,5 +1,7 @@
 """Write the completion of a graph to a file; an interrupted completion resumes.
 
+Of processes that share the entity table, the first one writes, and the others read its parts.
+
 RDF output (N-Triples) holds each triple and a reified `rdf:Statement` with its confidence, which
 every tool reads. Names that are IRIs stay as they are, others become IRIs.
 """
@@ -122,9 +124,9 @@ def complete(
 def _complete(
     completer: Completer, relations: Sequence[int], progress: Progress | None, parts: Path | None
 ) -> NewTriples:
-    best, done = NO_TRIPLES, 0
+    best, done, shard = NO_TRIPLES, 0, completer.model.shard
     total = sum(completer.num_queries(number) for number in relations)
-    if parts is not None:
+    if parts is not None and shard.rank == 0:
         make_folder(parts)
 
     def count(queries: int) -> None:
@@ -136,11 +138,14 @@ def _complete(
     for number in relations:
         part = None if parts is None else parts / f"{number}.parquet"
         new = None if part is None else _read_part(part)
-        if new is not None:
+        # Either all processes compute a relation, or none.
+        if shard.from_first(float(new is not None)):
+            if new is None:
+                raise OutputError(f"{part}: cannot be read; all processes need the same folder")
             count(completer.num_queries(number))
         else:
             new = completer.complete_relation(number, best, count)
-            if part is not None:
+            if part is not None and shard.rank == 0:
                 write_atomic(part, _parquet(new.as_arrow()))
         best = (best + new).best(completer.goal)
     return best
@@ -162,10 +167,15 @@ def complete_to_file(
     progress: Progress | None = None,
 ) -> NewTriples:
     """Write the most probable new triples to a new file; an interrupted call can be repeated."""
-    path = check_file(out, trained)
+    path, shard = check_file(out, trained), trained.model.shard
     parts = path.with_name(f".{path.name}.parts")
     state = json.dumps({"of": _fingerprint(trained, relations), **asdict(goal)}, sort_keys=True)
     state_file = parts / "goal.json"
+    if shard.rank:
+        shard.wait()  # until the first process has the lock
+        new = complete(trained, goal, relations, progress, parts)
+        shard.wait()  # until the file is complete
+        return new
     if not parts.exists():
         with atomic_folder(parts) as draft:
             write_atomic(draft / state_file.name, state.encode())
@@ -178,9 +188,11 @@ def complete_to_file(
                 f"{parts} holds the partial results of another completion; finish that one with "
                 "its own settings, or remove the folder"
             )
+        shard.wait()
         new = complete(trained, goal, relations, progress, parts)
         write_atomic(path, _encoded(Completion.of(new, trained).table, path.suffix.lower()))
         remove_folder(parts)
+    shard.wait()
     return new
 
 
@@ -256,7 +268,10 @@ def _fingerprint(trained: TrainedModel, relations: Sequence[int] | None) -> str:
     digest.update(trained.graph.facts.array.tobytes())
     if trained.calibration is not None:
         digest.update(json.dumps(trained.calibration.as_json()).encode())
-    for name, table in sorted(trained.model.state_dict().items()):
+    model = trained.model
+    for name, table in sorted(model.state_dict().items()):
         digest.update(name.encode())
-        digest.update(table.detach().cpu().contiguous().numpy().data)
+        is_shared = name == "entities" and not model.shard.is_whole
+        for part in model.shard.parts(table) if is_shared else [table]:
+            digest.update(part.detach().cpu().contiguous().numpy().data)
     return digest.hexdigest()

@@ -301,7 +301,6 @@ class TrainedModel(Run):
         Raises:
             SettingsError: if neither or both of `top` and `threshold` are given.
         """
-        self.model.shard.require_whole()
         goal = Goal(threshold, top, slots)
         find = self.graph.relations.find
         chosen = None if relations is None else [find(name) for name in relations]
