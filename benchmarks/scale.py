@@ -1,0 +1,238 @@
+"""Measure what grows with a graph: reading, training, memory, ranking and start-up.
+
+For each size a graph is generated (`fivestar graph generate`, five triples per entity) and every
+stage runs in a process of its own, so that its peak memory is its own. Speed is that of 5★E with
+d = 100, 4,096 sampled candidates and row-adagrad; two processes that share the entity table take
+turns with one process that has two threads. Each finished size is a line of results/scale.jsonl;
+`--table` prints them as a table.
+
+    python benchmarks/scale.py --entities 1e4 1e5 1e6 5e6 --folder /data/generated
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fivestar.experiments.records import append_record, read_records
+from fivestar.experiments.results import markdown_table
+from fivestar.runs.units import format_bytes
+
+RESULTS = Path(__file__).parents[1] / "results" / "scale.jsonl"
+_TRIPLES_PER_ENTITY = 5
+_RELATIONS = 100
+_DIM = 100
+_ROUNDS = 3
+_QUERIES = 100
+# Each is called with the arguments and returns what it measured.
+STAGES = ("ingest", "train", "rank", "answer")
+
+
+def generate(entities: int, folder: Path) -> Path:
+    """Return a generated graph; it is written once."""
+    from fivestar.graph.generation import GeneratedGraph, generate_graph
+
+    out = folder / f"graph-{entities}"
+    if not out.exists():
+        graph = GeneratedGraph(entities, _RELATIONS, _TRIPLES_PER_ENTITY * entities)
+        generate_graph(graph, out)
+    return out
+
+
+def ingest(given: argparse.Namespace) -> dict[str, Any]:
+    """Read a graph."""
+    import fivestar
+
+    start = time.perf_counter()
+    graph = fivestar.read_graph(given.graph)
+    return {"seconds": time.perf_counter() - start, "triples": len(graph.facts)}
+
+
+def train(given: argparse.Namespace) -> dict[str, Any]:
+    """Take steps for some seconds; under torchrun, in several processes."""
+    import fivestar
+    from fivestar.errors import Paused
+    from fivestar.training.loop import Trainer
+    from fivestar.training.processes import join_processes
+
+    join_processes("cpu")
+    graph = fivestar.read_graph(given.graph)
+    values = {
+        "model": {"dim": _DIM},
+        "training": {
+            "epochs": 1,
+            "optimizer": "row-adagrad",
+            "threads": given.threads,
+            "num_candidates": 4096,
+            "batch_size": 500,
+            "evaluate_every": 0,
+            "patience": 0,
+        },
+    }
+    trainer = Trainer(graph, fivestar.make_settings(values))
+    marks: list[tuple[float, float, float]] = []
+
+    def on_step(epochs: float) -> None:
+        marks.append((time.perf_counter(), time.process_time(), epochs))
+        is_over = marks[-1][0] - marks[0][0] > given.seconds
+        if trainer.model.shard.from_first(float(is_over)):
+            raise Paused("enough")
+
+    with contextlib.suppress(Paused):
+        trainer.run(None, on_step)
+    # The first steps allocate and warm up.
+    first, last = marks[min(3, len(marks) - 2)], marks[-1]
+    # As in step_cost.py, a triple counts once for each of its two queries.
+    millions = (last[2] - first[2]) * 2 * len(graph.train) / 1e6
+    return {
+        "seconds_per_million": (last[0] - first[0]) / millions,
+        "cpu_seconds_per_million": (last[1] - first[1]) / millions,
+        "steps": len(marks),
+        "is_first": os.environ.get("RANK", "0") == "0",
+    }
+
+
+def _save_untrained(given: argparse.Namespace) -> Path:
+    """Save an untrained model as a run: what answering costs does not depend on its weights."""
+    import torch
+
+    import fivestar
+    from fivestar.runs.run import Run, begin_run, build_model, save_run
+
+    out = Path(given.graph).with_name(f"run-{Path(given.graph).name}")
+    if not out.exists():
+        graph = fivestar.read_graph(given.graph)
+        settings = fivestar.make_settings({"model": {"dim": _DIM}}).for_graph(graph)
+        model = build_model(graph, settings)
+        model.reset_parameters(torch.Generator().manual_seed(0))
+        begin_run(graph, settings, out)
+        save_run(Run(graph, settings, model, {"epochs": 0, "seconds": 0.0}, []), out)
+    return out
+
+
+def rank(given: argparse.Namespace) -> dict[str, Any]:
+    """Rank some test facts among all entities."""
+    import fivestar
+    from fivestar.evaluation.report import evaluate
+    from fivestar.training.validation import sample_triples
+
+    start = time.perf_counter()
+    model = fivestar.load(_save_untrained(given))
+    loaded = time.perf_counter()
+    sample = sample_triples(model.graph.test, _QUERIES)
+    evaluate(model.model, model.graph, sample)
+    ranked = time.perf_counter()
+    return {
+        "load_seconds": loaded - start,
+        "seconds_per_1000": (ranked - loaded) / len(sample) * 500,
+    }
+
+
+def answer(given: argparse.Namespace) -> dict[str, Any]:
+    """Answer questions as `fivestar ask` does: the first one, and others."""
+    import fivestar
+
+    model = fivestar.load(_save_untrained(given))
+    names = model.graph.entities.names_of(range(20))
+    relation = model.graph.relations.name_of(0)
+    seconds = []
+    for name in names:
+        start = time.perf_counter()
+        model.predict_tails(name, relation, top=10)
+        seconds.append(time.perf_counter() - start)
+    return {"first_seconds": seconds[0], "seconds": statistics.median(seconds[1:])}
+
+
+def in_process(stage: str, given: argparse.Namespace, threads: int = 1, processes: int = 1) -> Any:
+    """Run a stage in processes of its own and return what the first one reports."""
+    words = [__file__, "--stage", stage, "--graph", str(given.graph)]
+    words += ["--threads", str(threads), "--seconds", str(given.seconds)]
+    launch = [sys.executable]
+    if processes > 1:
+        options = ["--standalone", "--nproc-per-node", str(processes)]
+        launch += ["-m", "torch.distributed.run", *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run([*launch, *words], env=environment, stdout=subprocess.PIPE, check=True)
+    lines = [json.loads(line) for line in done.stdout.decode().splitlines() if line[:1] == "{"]
+    return next(line for line in lines if line.get("is_first", True))
+
+
+def measure(entities: int, given: argparse.Namespace) -> dict[str, Any]:
+    """Measure all stages at one size."""
+    given.graph = generate(entities, given.folder)
+    line: dict[str, Any] = {"entities": entities, "ingest": in_process("ingest", given)}
+    alternatives = {"one thread": (1, 1), "two threads": (2, 1), "two processes": (1, 2)}
+    rounds: dict[str, list[Any]] = {name: [] for name in alternatives}
+    for _ in range(_ROUNDS):
+        for name, (threads, processes) in alternatives.items():
+            rounds[name].append(in_process("train", given, threads, processes))
+    for name, found in rounds.items():
+        line[name] = {
+            key: statistics.median(each[key] for each in found)
+            for key in ("seconds_per_million", "cpu_seconds_per_million", "peak_bytes")
+        }
+    in_process("rank", given)  # saves the run
+    return line | {stage: in_process(stage, given) for stage in ("rank", "answer")}
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """Return the measurements as a table."""
+    rows = [
+        ["entities", "triples", "read", "s per million triples, one thread", "two threads"],
+    ]
+    rows[0] += ["two processes", "memory of one", "of each of two", "load a run", "1,000 ranks"]
+    rows[0] += ["an answer"]
+    for line in lines:
+        speeds = [line[name]["seconds_per_million"] for name in ("one thread", "two threads")]
+        pair = line["two processes"]["seconds_per_million"]
+        rows.append(
+            [
+                f"{line['entities']:,}",
+                f"{line['ingest']['triples']:,}",
+                f"{line['ingest']['seconds']:.1f} s",
+                *(f"{speed:.1f}" for speed in speeds),
+                f"{pair:.1f} ({speeds[1] / pair:.2f} ×)",
+                *(format_bytes(line[n]["peak_bytes"]) for n in ("one thread", "two processes")),
+                f"{line['rank']['load_seconds']:.1f} s",
+                f"{line['rank']['seconds_per_1000']:.1f} s",
+                f"{1000 * line['answer']['seconds']:.0f} ms",
+            ]
+        )
+    return markdown_table(rows)
+
+
+def main() -> None:
+    """Measure what is missing, or one stage in this process."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--entities", type=float, nargs="+", default=[1e4, 1e5, 1e6])
+    parser.add_argument("--folder", type=Path, default=Path("generated"))
+    parser.add_argument("--seconds", type=float, default=20, help="of each measurement of training")
+    parser.add_argument("--table", action="store_true", help="only print what was measured")
+    parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
+    parser.add_argument("--graph", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.stage:
+        from peak_memory import peak
+
+        found = globals()[given.stage](given)
+        print(json.dumps({**found, "peak_bytes": peak()}), flush=True)
+        return
+    done = {line["entities"] for line in read_records(RESULTS)}
+    for entities in [] if given.table else map(int, given.entities):
+        if entities not in done:
+            given.folder.mkdir(parents=True, exist_ok=True)
+            append_record(RESULTS, measure(entities, given))
+    print(table(read_records(RESULTS)))
+
+
+if __name__ == "__main__":
+    main()
