@@ -507,7 +507,7 @@ def load(
 
 
 def from_pykeen(model: Any, triples_factory: Any) -> TrainedModel:
-    """Return a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN.
+    """Return a 5★E, TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN.
 
     Args:
         model: the trained model, for instance `pipeline(...).model`.
