@@ -68,9 +68,9 @@ def to_rdflib(content: KnowledgeGraph | Found) -> Any:
             returns.
 
     Returns:
-        An `rdflib.Graph`. Predicted links are triples, each with an `rdf:Statement` that has its
-        probability as `urn:fivestar:confidence`; the identifier of their graph is `PREDICTIONS`.
-        A graph with several splits is an `rdflib.Dataset` with one named graph per split.
+        An `rdflib.Graph`; for a graph with several splits an `rdflib.Dataset` with one named graph
+        per split. Predicted links are triples, each with an `rdf:Statement` that has its
+        probability as `urn:fivestar:confidence`; their graph is named `urn:fivestar:predictions`.
 
     >>> import fivestar
     >>> graph = fivestar.read_graph([("http://ex.org/a", "http://ex.org/p", "http://ex.org/b")])
@@ -117,7 +117,7 @@ def to_oxigraph(content: KnowledgeGraph | Found, *, form: StatementForm = "tripl
 
     Returns:
         A `pyoxigraph.Dataset` for `store.extend`. Predicted links are in the named graph
-        `PREDICTIONS`; several splits are one named graph each.
+        `urn:fivestar:predictions`; several splits are one named graph each.
 
     Raises:
         SettingsError: if there is no such form.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from fivestar.graph.readers import reader_for
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.frames import table_columns
 from fivestar.graph.reading import read_graph
-from fivestar.graph.splitting import PairChoice, cross_validation_folds
+from fivestar.graph.splitting import cross_validation_folds
 from fivestar.graph.triples import Triples
 from fivestar.prediction.predict import triple_probabilities
 from fivestar.prediction.train import train
@@ -32,8 +32,8 @@ from sklearn.utils.multiclass import type_of_target  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 _UNSEEN = (
-    "; the model knows only the entities and relations of fit. For cross-validation use LinkKFold; "
-    "for new entities, model_.add_entities"
+    "\nThe model knows only the entities and relations of fit. Use LinkKFold for cross-validation, "
+    "and model_.add_entities for new entities."
 )
 
 
@@ -223,13 +223,17 @@ class LinkKFold:
     """
 
     def __init__(
-        self, n_splits: int = 5, *, random_state: int = 0, pairs: PairChoice = "together"
+        self,
+        n_splits: int = 5,
+        *,
+        random_state: int = 0,
+        pairs: Literal["together", "free"] = "together",
     ) -> None:
         if n_splits < 2:
             raise SettingsError(f"n_splits must be at least 2, not {n_splits}")
         self.n_splits = n_splits
         self.random_state = random_state
-        self.pairs: PairChoice = pairs
+        self.pairs = pairs
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: N803
         """Return the number of folds."""

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from class_resolver import HintOrType, OptionalKwargs
+from docdata import parse_docdata
 from pykeen.constants import DEFAULT_EMBEDDING_HPO_EMBEDDING_DIM_RANGE
 from pykeen.losses import CrossEntropyLoss, Loss
 from pykeen.models import ERModel
@@ -25,6 +26,7 @@ _OPTIONS = ("denominator", "pairing", "score", "norm", "epsilon")
 Relation = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
+@parse_docdata
 class FiveStarEInteraction(Interaction[Tensor, Relation, Tensor]):
     r"""The interaction function of 5★E.
 
@@ -94,8 +96,8 @@ class FiveStarEInteraction(Interaction[Tensor, Relation, Tensor]):
 class FiveStarE(ERModel[Tensor, Relation, Tensor]):  # type: ignore[no-untyped-call]
     r"""5★E (Nayyeri et al., AAAI 2021): relations as Möbius maps of each complex dimension.
 
-    Create inverse triples for the results of the paper. The default loss is the cross entropy, as
-    in the paper; with the LCWA training loop it compares with all entities.
+    The paper trains with inverse triples and the cross entropy over all entities (LCWA). That is
+    the default loss of this model; PyKEEN's pipeline needs `loss="crossentropy"` for it.
     ---
     citation:
         author: Nayyeri
