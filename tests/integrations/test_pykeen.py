@@ -176,6 +176,17 @@ def test_some_candidates_have_the_scores_of_all(bridge, graph):
             model.reset_parameters_()
 
 
+def test_predictions_of_pykeen_are_our_answers(bridge, graph):
+    predict = pytest.importorskip("pykeen.predict").predict_target
+    run = trained(graph)
+    factory = bridge.triples_factory(graph, create_inverse_triples=True)
+    answers = predict(bridge.from_run(run), head="e3", relation="r1", triples_factory=factory)
+    ours = {answer.id: answer.score for answer in run.predict_tails("e3", "r1", top=30)}
+    theirs = dict(zip(answers.df["tail_label"], answers.df["score"], strict=True))
+    assert ours == {name: pytest.approx(theirs[name], abs=1e-6) for name in ours}
+    assert len(theirs) == 30
+
+
 def test_weights_are_shared_and_stay_trainable_in_fivestar(bridge, graph):
     run = trained(graph)
     model = bridge.from_run(run)
@@ -190,6 +201,10 @@ def test_pykeen_continues_the_training_of_a_5star(bridge, graph):
     back = fivestar.from_pykeen(model, bridge.triples_factory(graph))
     torch.testing.assert_close(back.model.relations, run.model.relations)
     torch.testing.assert_close(back.model.entities, run.model.entities)
+    converted = trained(graph, "complex").to_fivestar()
+    columns = [torch.as_tensor(c.astype("int64")) for c in graph.test.array.T]
+    same = bridge.FiveStarE.from_run(converted).predict_hrt(torch.stack(columns, dim=1))
+    torch.testing.assert_close(same[:, 0], converted.model.score(*columns))
     with pytest.raises(ConversionImpossible, match=r"pykeen\.from_run"):
         bridge.FiveStarE.from_run(trained(graph, "distmult"))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pyoxigraph as ox
 import pytest
 import rdflib
 from rdflib.namespace import RDF, RDFS, XSD
 
 import fivestar
-from fivestar.errors import BadSource, SettingsError
+from fivestar.errors import BadSource, MissingExtra, SettingsError
 from fivestar.integrations.links import links_of
 from fivestar.integrations.rdf import PREDICTIONS, read_links, to_oxigraph, to_rdflib
 
@@ -234,3 +236,13 @@ def test_wrong_arguments_say_what_to_pass(found):
     graph.add((EX.s, CONFIDENCE, rdflib.Literal(0.5)))
     with pytest.raises(BadSource, match="of which triple"):
         read_links(graph)
+
+
+@pytest.mark.parametrize(
+    ("module", "convert", "extra"),
+    [("rdflib", to_rdflib, "rdflib"), ("pyoxigraph", to_oxigraph, "rdf")],
+)
+def test_a_missing_library_is_named_with_its_extra(monkeypatch, module, convert, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=rf"fivestar-kge\[{extra}\]"):
+        convert(fivestar.read_graph([("a", "r", "b")]))

@@ -77,7 +77,7 @@ def to_rdflib(content: KnowledgeGraph | Found) -> Any:
     >>> len(to_rdflib(graph))
     1
     """
-    rdflib = require("rdflib", "rdf", "to_rdflib")
+    rdflib = require("rdflib", "rdflib", "to_rdflib")
     statements = list(_statements(content, "statements"))
     names = {statement.graph for statement in statements}
 
