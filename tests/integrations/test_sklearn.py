@@ -172,7 +172,7 @@ def test_parameters_reach_the_training():
 
 def test_verbose_shows_progress(monkeypatch):
     shown = []
-    module = sys.modules["fivestar.integrations.sklearn"]
+    module = sys.modules["fivestar.integrations.sklearn.predictor"]
     train = module.train
     monkeypatch.setattr(
         module, "train", lambda *a, progress, **k: shown.append(progress) or train(*a, **k)

@@ -1,35 +1,26 @@
-"""`LinkPredictor`: link prediction as an estimator of scikit-learn, and folds for it."""
+"""`LinkPredictor`: link prediction as an estimator of scikit-learn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from fivestar.errors import BadLine, SettingsError, SplitImpossible, UnknownName
+from fivestar.errors import SettingsError, UnknownName
 from fivestar.evaluation import report
-from fivestar.extras import require
-from fivestar.graph.encoding import Encoder
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
-from fivestar.graph.readers import reader_for
-from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
-from fivestar.graph.readers.frames import table_columns
 from fivestar.graph.reading import read_graph
-from fivestar.graph.splitting import cross_validation_folds
 from fivestar.graph.triples import Triples
+from fivestar.integrations.sklearn.triples import Truth, triple_columns
 from fivestar.prediction.predict import triple_probabilities
 from fivestar.prediction.train import train
 from fivestar.prediction.trained_model import TrainedModel
-
-require("sklearn", "sklearn", "fivestar.LinkPredictor")
-
-from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
-from sklearn.utils import check_random_state  # noqa: E402
-from sklearn.utils.multiclass import type_of_target  # noqa: E402
-from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 _UNSEEN = (
     "\nThe model knows only the entities and relations of fit. Use LinkKFold for cross-validation, "
@@ -110,7 +101,7 @@ class LinkPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             BadSource: if X are not triples.
         """
         truth = Truth.of(y)
-        columns = _columns(X)
+        columns = triple_columns(X)
         rows = pa.table(list(columns), names=["head", "relation", "tail"])
         options = {**(self.settings or {}), "model": self.model, "dim": self.dim}
         for name in ("epochs", "lr", "batch_size", "reg_weight"):
@@ -188,7 +179,7 @@ class LinkPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return triples of names by id."""
         check_is_fitted(self)
         graph = self.model_.graph
-        columns = _columns(X)
+        columns = triple_columns(X)
         vocabularies = (graph.entities, graph.relations, graph.entities)
         try:
             return Triples(*(v.ids_of(c) for v, c in zip(vocabularies, columns, strict=True)))
@@ -202,153 +193,3 @@ class LinkPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         tags.no_validation = True  # names are no numbers; `fit` validates them itself
         return tags
-
-
-class LinkKFold:
-    """Folds of triples for cross_val_score and GridSearchCV, without leaks or unseen entities.
-
-    Every entity and relation of a fold keeps a fact outside of it, and facts between the same two
-    entities are in the same fold, as in `fivestar.split_graph`. A triple that cannot be held out is
-    trained on in every fold.
-
-    Args:
-        n_splits: number of folds.
-        random_state: random seed.
-        pairs: "together", or "free" to split each fact independently of others between the same
-            entities.
-
-    >>> facts = [(a, "next", b) for a in "abcdef" for b in "abcdef" if a != b]
-    >>> [len(test) for _, test in LinkKFold(3).split(facts)]
-    [10, 10, 10]
-    """
-
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        random_state: int = 0,
-        pairs: Literal["together", "free"] = "together",
-    ) -> None:
-        if n_splits < 2:
-            raise SettingsError(f"n_splits must be at least 2, not {n_splits}")
-        self.n_splits = n_splits
-        self.random_state = random_state
-        self.pairs = pairs
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: N803
-        """Return the number of folds."""
-        del X, y, groups
-        return self.n_splits
-
-    def split(
-        self,
-        X: Any,  # noqa: N803
-        y: Any = None,
-        groups: Any = None,
-    ) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-        """Yield the rows to train on and those to test on, per fold.
-
-        Args:
-            X: triples (n, 3).
-            y: which of them are facts (n,); None: all. False triples are in some fold at random, if
-                their entities and relation have a fact.
-            groups: not used.
-
-        Raises:
-            SplitImpossible: if a fold is empty.
-        """
-        del groups
-        names = _columns(X)
-        is_fact = Truth.of(y).rows(len(names[0]))
-        heads, relations, tails = (pa.chunked_array([column]) for column in names)
-        triples = Encoder().encode([TripleColumns(heads, relations, tails)])
-        rows, false_rows = np.flatnonzero(is_fact), _known_negatives(triples, is_fact)
-        distinct, same = np.unique(triples.array[rows], axis=0, return_inverse=True)
-        shuffled = np.random.default_rng(self.random_state).permutation(false_rows)
-        folds = cross_validation_folds(
-            Triples.of(distinct), self.n_splits, seed=self.random_state, pairs=self.pairs
-        )
-        for number, fold in enumerate(folds):
-            if not len(fold):
-                raise SplitImpossible(
-                    f"no fact can be held out for fold {number}: each is the only one of an entity "
-                    "or a relation; use fewer folds or more facts"
-                )
-            test = np.zeros(len(triples), bool)
-            test[rows[np.isin(same.reshape(-1), fold)]] = True
-            test[shuffled[number :: self.n_splits]] = True
-            yield np.flatnonzero(~test), np.flatnonzero(test)
-
-
-def _known_negatives(triples: Triples, is_fact: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """Return the rows of false triples whose entities and relation have a fact."""
-    facts = triples.take(is_fact)
-    ends = np.concatenate([facts.heads, facts.tails])
-    known = np.isin(triples.heads, ends) & np.isin(triples.tails, ends)
-    return np.flatnonzero(~is_fact & known & np.isin(triples.relations, facts.relations))
-
-
-def _columns(X: Any) -> tuple[pa.Array, pa.Array, pa.Array]:  # noqa: N803
-    """Return triples as three columns of names, in their order.
-
-    Raises:
-        BadSource: if they are not triples; the message names the row.
-    """
-    if hasattr(X, "__arrow_c_stream__"):
-        table = X if isinstance(X, pa.Table) else pa.table(X)
-        table = table.select(list(table_columns(table.column_names, ReadOptions(), "X")))
-        source: Any = table.rename_columns(["head", "relation", "tail"])
-    else:
-        source = X.tolist() if isinstance(X, np.ndarray) else X
-    try:
-        pieces = list(reader_for(source).read(source, ReadOptions(), Tally("X", "row")))
-    except BadLine as error:
-        reason = str(error).partition("\nFix")[0]
-        raise BadLine(f"{reason}\nFix this row of X.", source="X", line=error.line) from None
-    heads, relations, tails = (
-        pa.chunked_array([chunk for piece in pieces for chunk in getattr(piece, name).chunks])
-        .cast(pa.large_string())
-        .combine_chunks()
-        for name in ("heads", "relations", "tails")
-    )
-    return heads, relations, tails
-
-
-class Truth(NamedTuple):
-    """Which triples are facts (None: all), and the values of false and true in y."""
-
-    values: npt.NDArray[np.bool_] | None
-    classes: npt.NDArray[Any]
-
-    @classmethod
-    def of(cls, y: Any) -> Truth:
-        """Read y.
-
-        Raises:
-            SettingsError: if it has other values than 0 and 1, or no triple is a fact.
-        """
-        if y is None:
-            return cls(None, np.array([False, True]))
-        values = np.asarray(y)
-        if values.dtype.kind not in "biu" or not np.isin(values, (0, 1)).all():
-            kind = type_of_target(values, raise_unknown=False)
-            raise SettingsError(
-                "y says for each triple whether it is a fact, by 0 and 1 or False and True. Only "
-                f"binary classification is supported. The type of the target is {kind}."
-            )
-        if not values.any():
-            raise SettingsError("y has no fact, only one class: there is nothing to learn from")
-        return cls(values.astype(bool), np.array([0, 1], values.dtype))
-
-    def rows(self, count: int) -> npt.NDArray[np.bool_]:
-        """Return a mask of the facts among `count` triples.
-
-        Raises:
-            SettingsError: if y has another length.
-        """
-        if self.values is None:
-            return np.ones(count, bool)
-        if self.values.shape != (count,):
-            shape = self.values.shape
-            raise SettingsError(f"y has the shape {shape}, but there are {count} triples")
-        return self.values
