@@ -20,12 +20,12 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "THIRD_PARTY.md"
 BEGIN, END = "<!-- licenses: written by scripts/licenses.py -->\n", "<!-- end of licenses -->\n"
-# Permissive ones, and MPL-2.0, which covers its own files only.
+# Permissive ones, works in the public domain, and MPL-2.0, which covers its own files only.
 ALLOWED = frozenset(
     {
         *("0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD", "BSD-2-Clause"),
         *("BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-CMU", "MPL-2.0", "PSF-2.0"),
-        *("Unlicense", "Zlib"),
+        *("Public Domain", "Unlicense", "Zlib"),
     }
 )
 # What packages without a license expression write, and the SPDX identifier for it.

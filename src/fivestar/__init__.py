@@ -2,7 +2,7 @@
 
 `train`, `load` and `from_pykeen` return a `TrainedModel`, which predicts, evaluates, explains,
 completes and exports. Names are imported when first used, so that `import fivestar` is fast. Errors
-are in `fivestar.errors`.
+are in `fivestar.errors`, bridges to other libraries in `fivestar.integrations`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fivestar.graph.triples import Triples
     from fivestar.graph.vocabulary import Vocabulary
     from fivestar.graph.writing import write_graph
+    from fivestar.integrations.sklearn import LinkPredictor
     from fivestar.models.base import Model
     from fivestar.models.registry import register_model
     from fivestar.models.similarity import AutogradSimilarity, InnerProduct
@@ -48,6 +49,7 @@ _HOME = {
     "save_graph": "fivestar.graph.storage",
     "split_graph": "fivestar.graph.splitting",
     "write_graph": "fivestar.graph.writing",
+    "LinkPredictor": "fivestar.integrations.sklearn",
     "AutogradSimilarity": "fivestar.models.similarity",
     "InnerProduct": "fivestar.models.similarity",
     "Model": "fivestar.models.base",
@@ -77,6 +79,7 @@ __all__ = [
     "GraphWarning",
     "InnerProduct",
     "KnowledgeGraph",
+    "LinkPredictor",
     "Model",
     "Objective",
     "Regularizer",

@@ -29,6 +29,9 @@ EXTRAS = {
     "search": Extra(("optuna",), "fivestar search"),
     "tensorboard": Extra(("tensorboard",), "fivestar train --tensorboard"),
     "serve": Extra(("fastapi", "httptools", "uvicorn"), "fivestar serve: HTTP service and page"),
+    "rdflib": Extra(("rdflib",), "graphs and predicted links for rdflib"),
+    "pykeen": Extra(("pykeen",), "5★E inside PyKEEN"),
+    "sklearn": Extra(("sklearn",), "fivestar.LinkPredictor"),
     "faiss": Extra(("faiss",), "search in exported vectors"),
     "onnx": Extra(("onnx", "onnxscript"), "fivestar export --to onnx"),
 }

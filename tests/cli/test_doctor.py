@@ -37,7 +37,7 @@ def test_it_names_every_dependency_and_extra():
 def test_all_brings_what_the_command_line_uses():
     (everything,) = PROJECT["optional-dependencies"]["all"]
     named = set(re.findall(r"[a-z]+", everything.partition("[")[2]))
-    assert named == set(environment.EXTRAS) - {"faiss", "onnx"}
+    assert named == set(environment.EXTRAS) - {"faiss", "onnx", "pykeen"}
 
 
 def test_the_report(monkeypatch):

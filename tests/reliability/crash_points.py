@@ -681,7 +681,7 @@ if __name__ == "__main__":
     harness = Harness(shim, work)
     for module in pkgutil.walk_packages(fivestar.__path__, "fivestar."):
         if not module.name.startswith(
-            ("fivestar.server", "fivestar.analysis", "fivestar.__main__")
+            ("fivestar.server", "fivestar.analysis", "fivestar.integrations", "fivestar.__main__")
         ):
             importlib.import_module(module.name)
     with contextlib.redirect_stdout(io.StringIO()):

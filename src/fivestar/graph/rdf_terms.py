@@ -28,6 +28,8 @@ DESCRIPTIONS = (
 )
 # Named graphs of the splits in one file.
 SPLIT_GRAPHS = {f"<urn:fivestar:split:{split}>": split for split in ("train", "valid", "test")}
+# The named graph of predicted links: not read as facts, unless it is selected.
+PREDICTION_GRAPH = "<urn:fivestar:predictions>"
 
 _PREFIX = "urn:fivestar:"
 _UCS = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(

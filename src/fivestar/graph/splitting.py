@@ -152,6 +152,37 @@ def hold_out_validation(
     )
 
 
+def cross_validation_folds(
+    facts: Triples, num_folds: int, *, seed: int = 0, pairs: PairChoice = "together"
+) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield the rows of each fold; what is left of the facts is its training set.
+
+    As in `split_graph`, every entity and relation of a fold also occurs outside of it. Folds are
+    disjoint; a fact that is the only one of an entity or a relation is in none of them.
+
+    Args:
+        facts: distinct facts.
+        num_folds: the number of folds, at least 2.
+        seed: the same seed gives the same folds.
+        pairs: whether facts between the same two entities stay together, as in `split_graph`.
+
+    >>> square = Triples.of([(a, 0, b) for a in range(4) for b in range(4) if a != b])
+    >>> [len(fold) for fold in cross_validation_folds(square, 3)]
+    [4, 4, 4]
+    """
+    groups = _groups(facts, int(max(facts.heads.max(), facts.tails.max())) + 1, pairs)
+    fold_of = np.zeros(len(facts), np.intp)
+    sizes = [0] * num_folds
+    for rows in groups.shuffled(seed):
+        smallest = min(range(num_folds), key=sizes.__getitem__)
+        fold_of[rows] = smallest
+        sizes[smallest] += len(rows)
+    for fold in range(num_folds):
+        own = groups.without(fold_of != fold)
+        assigned = _assign(facts, own, {"valid": 0, "test": len(facts)}, seed)
+        yield np.flatnonzero(assigned)
+
+
 def _validation_size(valid: float | None, facts: int, free: int) -> int:
     """Return how many of the facts to hold out; `free` of them can be."""
     if valid is None:

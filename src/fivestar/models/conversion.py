@@ -177,7 +177,7 @@ class Imported(NamedTuple):
 
 @torch.no_grad()
 def from_pykeen(model: Any, triples_factory: Any) -> Imported:
-    """Return a TransE, RotatE, DistMult or ComplEx trained in PyKEEN, with the same scores.
+    """Return a 5★E, TransE, RotatE, DistMult or ComplEx trained in PyKEEN, with the same scores.
 
     Args:
         model: The model, for instance `pipeline(...).model`.
@@ -189,22 +189,23 @@ def from_pykeen(model: Any, triples_factory: Any) -> Imported:
     """
     interaction = model.interaction
     kind = type(interaction).__name__.removesuffix("Interaction").lower()
-    if kind not in {"transe", "rotate", "distmult", "complex"}:
+    if kind not in {"fivestare", "transe", "rotate", "distmult", "complex"}:
         raise ConversionImpossible(
-            f"{type(model).__name__} cannot be converted from PyKEEN; TransE, RotatE, DistMult and "
-            "ComplEx can"
+            f"{type(model).__name__} cannot be converted from PyKEEN; FiveStarE, TransE, RotatE, "
+            "DistMult and ComplEx can"
         )
     options: dict[str, Any] = {}
+    if kind == "fivestare":  # that of fivestar.integrations.pykeen
+        kind, options = "fivestar", dict(interaction.options)
     if kind == "transe":
         if interaction.p not in {1, 2} or interaction.power_norm:
             raise ConversionImpossible("only TransE with the plain 1- or 2-norm can be converted")
         options["norm"] = f"l{interaction.p}"
     if kind == "rotate":
         options["norm"] = "l2"  # PyKEEN's RotatE has no other, whatever its p is
-    entities, relations = (
-        _table(representations, type(model).__name__)
-        for representations in (model.entity_representations, model.relation_representations)
-    )
+    (entities,) = _tables(model.entity_representations, type(model).__name__)
+    entries = _tables(model.relation_representations, type(model).__name__)
+    relations = entries[0] if len(entries) == 1 else torch.stack(entries, dim=1)
     graph = _graph_of(triples_factory)
     reciprocals = bool(model.use_inverse_triples)
     if reciprocals:  # even rows are relations, odd rows their reciprocals
@@ -220,19 +221,20 @@ def from_pykeen(model: Any, triples_factory: Any) -> Imported:
     dim = entities.shape[1]
     converted = make_model(kind, *expected, dim, **options)
     for table, content in ((converted.entities, entities), (converted.relations, relations)):
-        table.copy_(
-            to_row(Complex(content.real, content.imag)) if content.is_complex() else content
-        )
+        rows = to_row(Complex(content.real, content.imag)) if content.is_complex() else content
+        table.copy_(rows.flatten(1))
     return Imported(converted.eval(), kind, dim, options, graph, reciprocals)
 
 
-def _table(representations: Any, name: str) -> Tensor:
-    """Return the rows of the only representation that these models have."""
-    (representation,) = representations
-    rows: Tensor = representation().detach().cpu()
-    if rows.ndim != 2:
-        raise ConversionImpossible(f"{name} has rows of shape {tuple(rows.shape[1:])}, not vectors")
-    return rows
+def _tables(representations: Any, name: str) -> list[Tensor]:
+    """Return the rows of each representation, all of them vectors."""
+    tables = [representation().detach().cpu() for representation in representations]
+    for rows in tables:
+        if rows.ndim != 2:
+            raise ConversionImpossible(
+                f"{name} has rows of shape {tuple(rows.shape[1:])}, not vectors"
+            )
+    return tables
 
 
 def _angles(rotations: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from fivestar.errors import SettingsError
 from fivestar.geometry.complex_pairs import (
+    Complex,
     Matrix,
     apply_affine,
     apply_phase,
@@ -48,6 +49,25 @@ _DISTANCES: dict[str, type[Similarity]] = {
     "l2": EuclideanDistance,
     "modulus": ModulusDistance,
 }
+
+
+def transform_heads(
+    head: Complex, m: Matrix, denominator: str, pairing: str, epsilon: float
+) -> Complex:
+    """Return (a h + b)/(c h + d) in the form of `denominator`, conjugated for `bilinear`."""
+    match denominator:
+        case "mobius":
+            query = apply_softened(m, head, epsilon)
+        case "phase":
+            query = apply_phase(m, head)
+        case _:
+            query = apply_affine(m, head)
+    return query if pairing == "hermitian" else conjugate(query)
+
+
+def similarity_of(score: str, norm: str) -> Similarity:
+    """Return how transformed heads are compared with tails; `norm` is that of the distance."""
+    return InnerProduct() if score == "inner" else _DISTANCES[norm]()
 
 
 class FiveStarE(Model):
@@ -94,7 +114,7 @@ class FiveStarE(Model):
             ),
         ] = _OFF_DIAGONAL_LR,
     ) -> None:
-        similarity = InnerProduct() if score == "inner" else _DISTANCES[norm]()
+        similarity = similarity_of(score, norm)
         super().__init__(num_entities, num_relations, 2 * dim, 8 * dim, similarity)
         self.dim = dim
         self.denominator = denominator
@@ -138,15 +158,8 @@ class FiveStarE(Model):
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return (a h + b)/(c h + d), conjugated for the bilinear pairing."""
-        m, h = self.matrix(relation), from_row(head)
-        match self.denominator:
-            case "mobius":
-                query = apply_softened(m, h, self.epsilon)
-            case "phase":
-                query = apply_phase(m, h)
-            case "none":
-                query = apply_affine(m, h)
-        return to_row(query if self.pairing == "hermitian" else conjugate(query))
+        m, form = self.matrix(relation), (self.denominator, self.pairing, self.epsilon)
+        return to_row(transform_heads(from_row(head), m, *form))
 
     def matrix(self, relation: Tensor) -> Matrix:
         """Return the matrices of rows of the relation table."""

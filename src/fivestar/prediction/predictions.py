@@ -79,9 +79,10 @@ class Prediction:
 class Predictions(Sequence[Prediction]):
     """The answers to a query, best first; a table in notebooks."""
 
-    def __init__(self, query: Query, answers: list[Prediction]) -> None:
+    def __init__(self, query: Query, answers: list[Prediction], names: Query | None = None) -> None:
         self.query = query
         self._answers = answers
+        self._names = names or query
 
     @overload
     def __getitem__(self, at: int) -> Prediction: ...
@@ -116,6 +117,17 @@ class Predictions(Sequence[Prediction]):
         ]
         columns = ("rank", "answer", "score", "probability", "fact")
         return html_table(columns, rows, " ".join(self.query))
+
+    def triples(self) -> list[tuple[str, str, str]]:
+        """Return the triple of each answer by name; labels in the query are resolved."""
+        head, relation, tail = self._names
+        match [name in MISSING for name in self._names]:
+            case [True, _, _]:
+                return [(answer.id, relation, tail) for answer in self]
+            case [_, True, _]:
+                return [(head, answer.id, tail) for answer in self]
+            case _:
+                return [(head, relation, answer.id) for answer in self]
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the answers as dictionaries, for JSON."""
@@ -189,6 +201,16 @@ def query_ids(graph: KnowledgeGraph, query: Query) -> QueryIds:
     head, relation, tail = (
         -1 if missing else vocabulary.find(slot)
         for missing, vocabulary, slot in zip(is_missing, names, query, strict=True)
+    )
+    return head, relation, tail
+
+
+def query_names(graph: KnowledgeGraph, ids: Sequence[int]) -> Query:
+    """Return the names of a query by id, as the inverse of `query_ids`."""
+    vocabularies = (graph.entities, graph.relations, graph.entities)
+    head, relation, tail = (
+        MISSING[0] if number < 0 else vocabulary.name_of(number)
+        for vocabulary, number in zip(vocabularies, ids, strict=True)
     )
     return head, relation, tail
 

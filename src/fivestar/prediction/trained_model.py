@@ -44,6 +44,7 @@ from fivestar.prediction.predictions import (
     Query,
     Split,
     query_ids,
+    query_names,
 )
 from fivestar.runs.run import Run, convert_to_fivestar, import_from_pykeen, load_run
 
@@ -197,7 +198,8 @@ class TrainedModel(Run):
         for message in self.unseen_warnings(ids):
             warnings.warn(message, GraphWarning, stacklevel=3)
         answers = self.predict_ids(ids, top, which, types)
-        return [Predictions(*pair) for pair in zip(queries, answers, strict=True)]
+        names = [query_names(self.graph, row) for row in ids.tolist()]
+        return [Predictions(*each) for each in zip(queries, answers, names, strict=True)]
 
     def predict_ids(
         self, queries: Ids, top: int, which: Which = "all", types: Sequence[str] = ()
@@ -506,7 +508,7 @@ def load(
 
 
 def from_pykeen(model: Any, triples_factory: Any) -> TrainedModel:
-    """Return a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN.
+    """Return a 5★E, TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN.
 
     Args:
         model: the trained model, for instance `pipeline(...).model`.

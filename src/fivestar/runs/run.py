@@ -379,7 +379,7 @@ def convert_to_fivestar(
 
 
 def import_from_pykeen(model: Any, triples_factory: Any) -> Run:
-    """Return a run of a TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN.
+    """Return a run of a 5★E, TransE, RotatE, DistMult or ComplEx that was trained in PyKEEN.
 
     Args:
         model: The PyKEEN model.

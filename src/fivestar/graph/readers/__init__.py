@@ -10,7 +10,12 @@ from fivestar.graph.readers.base import SPLIT_NAMES, Reader
 from fivestar.graph.readers.columnar import ColumnarReader
 from fivestar.graph.readers.delimited import DelimitedReader
 from fivestar.graph.readers.frames import FrameReader, IterableReader
-from fivestar.graph.readers.objects import NetworkXReader, PykeenReader, RdflibReader
+from fivestar.graph.readers.objects import (
+    NetworkXReader,
+    OxigraphReader,
+    PykeenReader,
+    RdflibReader,
+)
 from fivestar.graph.readers.openke import OpenKEReader, find_openke
 from fivestar.graph.readers.rdf import RdfReader, SparqlReader
 from fivestar.graph.readers.registered import RegisteredReader
@@ -27,6 +32,7 @@ READERS: tuple[Reader, ...] = (
     OpenKEReader(),
     NetworkXReader(),
     RdflibReader(),
+    OxigraphReader(),
     PykeenReader(),
     FrameReader(),
     IterableReader(),

@@ -1,4 +1,4 @@
-"""Graphs of other libraries: NetworkX, rdflib and PyKEEN.
+"""Graphs of other libraries: NetworkX, rdflib, pyoxigraph and PyKEEN.
 
 None of them is imported here: their objects exist only if the caller has imported them.
 """
@@ -19,6 +19,7 @@ from fivestar.graph.rdf_terms import literal
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns, split_named
 from fivestar.graph.readers.dialect import HEADER_NAMES
 from fivestar.graph.readers.frames import name_of
+from fivestar.graph.readers.rdf_lines import quad_terms
 from fivestar.graph.readers.statements import Statements, StatementSorter
 from fivestar.graph.vocabulary import NAME_TYPE
 
@@ -115,14 +116,14 @@ class RdflibReader:
         graph: Any = source
         tally.unit = "statement"
         sorter = StatementSorter(options, tally)
-        statements = _rdflib_statements(graph)
+        statements = rdflib_statements(graph)
         while batch := list(islice(statements, _BATCH_SIZE)):
             rows, numbers = [], []
             for row in batch:
                 number = tally.lines
                 tally.lines += 1
                 try:
-                    subject, predicate, item, named = map(_rdflib_term, row)
+                    subject, predicate, item, named = map(rdflib_term, row)
                 except ValueError as reason:
                     tally.reject(number, str(reason), " ".join(map(str, row[:3])), options)
                     continue
@@ -131,7 +132,8 @@ class RdflibReader:
             yield from sorter.sort(Statements.of(rows), numbers)
 
 
-def _rdflib_statements(graph: Any) -> Iterator[tuple[object, object, object, object]]:
+def rdflib_statements(graph: Any) -> Iterator[tuple[object, object, object, object]]:
+    """Yield the statements of a graph or dataset of rdflib; the default graph is None."""
     if not hasattr(graph, "quads"):
         return ((*triple, None) for triple in graph)
     attribute = "default_graph" if hasattr(graph, "default_graph") else "default_context"
@@ -144,7 +146,12 @@ def _rdflib_statements(graph: Any) -> Iterator[tuple[object, object, object, obj
     return ((s, p, o, name(context)) for s, p, o, context in graph.quads())
 
 
-def _rdflib_term(term: object) -> str:
+def rdflib_term(term: object) -> str:
+    """Return a term of rdflib as in N-Triples; None is an empty string.
+
+    Raises:
+        ValueError: if it is an invalid IRI, or no term of RDF; with the reason.
+    """
     if term is None:
         return ""
     type_name = type(term).__name__
@@ -156,6 +163,26 @@ def _rdflib_term(term: object) -> str:
     if type_name != "URIRef" or not str(term) or set(str(term)) & _INVALID_IN_IRI:
         raise ValueError(f"has the {type_name} {str(term)!r}, which is not an IRI")
     return f"<{term}>"
+
+
+class OxigraphReader:
+    """Read stores and datasets of pyoxigraph."""
+
+    formats: ClassVar[Formats] = {}
+
+    def accepts(self, source: object) -> bool:
+        """Return whether it is a store or a dataset of pyoxigraph."""
+        return any(_is_a(source, "pyoxigraph", name) for name in ("Store", "Dataset"))
+
+    def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
+        """Yield the facts among its statements."""
+        quads: Iterator[Any] = iter(source)  # type: ignore[call-overload]
+        tally.unit = "statement"
+        sorter = StatementSorter(options, tally)
+        while rows := [quad_terms(quad) for quad in islice(quads, _BATCH_SIZE)]:
+            first = tally.lines
+            tally.lines += len(rows)
+            yield from sorter.sort(Statements.of(rows), np.arange(first, tally.lines))
 
 
 class PykeenReader:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fivestar.graph.arrow import Mask, to_arrow, to_text
-from fivestar.graph.rdf_terms import IRI, LITERAL, SPECIAL_TYPES
+from fivestar.graph.rdf_terms import IRI, LITERAL, PREDICTION_GRAPH, SPECIAL_TYPES
 from fivestar.graph.readers import streams
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
 from fivestar.graph.readers.delimited import MAX_LINE_BYTES, TOO_LONG, reject_overlong
@@ -39,6 +39,7 @@ _SAMPLE_BYTES = 1 << 12
 # Smaller than blocks of text, since the intermediate arrays are several times as large.
 _BLOCK_BYTES = 4 << 20
 _PLAIN_TERM = rf"^(?:<(?:{IRI})>|{LITERAL})$"
+_PREDICTIONS = f" {PREDICTION_GRAPH}".encode()
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
@@ -106,6 +107,8 @@ class LineReader:
             line = raw.removesuffix(b"\r")
             if not line.strip(b" \t") or line.lstrip(b" \t").startswith(b"#"):
                 self._tally.blanks += 1
+            elif self._options.graphs is None and _is_prediction(line):
+                self._tally.other_graphs += 1
             elif problem := _problem(line):
                 reasons[row] = problem
             else:
@@ -223,6 +226,11 @@ def _is_term(terms: pa.Array) -> pa.Array:
     for ending in SPECIAL_TYPES:
         valid = pc.and_not(valid, pc.ends_with(terms, ending))
     return valid
+
+
+def _is_prediction(line: bytes) -> bool:
+    """Return whether a line has a quoted triple in the graph of predicted links (N-Quads)."""
+    return b"<<" in line and line.rstrip(b" .\t").endswith(_PREDICTIONS)
 
 
 def _problem(line: bytes) -> str:

@@ -21,6 +21,7 @@ from fivestar.graph.arrow import Mask, from_arrow, to_arrow, to_mask, to_text, t
 from fivestar.graph.rdf_terms import (
     DESCRIPTIONS,
     LABELS,
+    PREDICTION_GRAPH,
     SPLIT_GRAPHS,
     TYPE,
     iri_as_name,
@@ -151,10 +152,8 @@ class StatementSorter:
 
     def sort(self, statements: Statements, numbers: npt.ArrayLike) -> Iterator[TripleColumns]:
         """Yield the facts among statements; `numbers` are their lines in the source."""
-        selected = np.ones(len(statements.graphs), bool)
-        if self._graphs is not None:
-            selected = statements.graphs.where(self._is_selected)
-            self._tally.other_graphs += int(np.count_nonzero(~selected))
+        selected = statements.graphs.where(self._is_selected)
+        self._tally.other_graphs += int(np.count_nonzero(~selected))
         quoted = selected & statements.objects.where(lambda terms: pc.starts_with(terms, "<<"))
         for number, row in zip(
             np.asarray(numbers)[quoted].tolist(), statements.take(quoted).rows(), strict=True
@@ -164,7 +163,9 @@ class StatementSorter:
         yield from self._by_split(statements)
 
     def _is_selected(self, graphs: pa.Array) -> pa.Array:
-        return pc.is_in(graphs, value_set=to_texts(self._graphs or ()))
+        if self._graphs is None:  # predicted links are no facts
+            return pc.not_equal(graphs, to_text(PREDICTION_GRAPH))
+        return pc.is_in(graphs, value_set=to_texts(self._graphs))
 
     def _extract_annotations(self, statements: Statements) -> Statements:
         literal = statements.objects.where(lambda terms: pc.starts_with(terms, '"'))

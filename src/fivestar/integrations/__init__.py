@@ -1,0 +1,1 @@
+"""Bridges to other libraries: PyKEEN, scikit-learn, NetworkX, rdflib and pyoxigraph."""
