@@ -337,6 +337,22 @@ class GraphPatterns(_Object):
     share_of_paths_sampled: float
 
 
+class Weights(_Object):
+    """Weights of the facts of a split.
+
+    Attributes:
+        facts: number of facts with a weight.
+        minimum: smallest weight.
+        mean: mean weight.
+        maximum: largest weight.
+    """
+
+    facts: int
+    minimum: float
+    mean: float
+    maximum: float
+
+
 class GraphInfo(_Object):
     """Statistics of a graph.
 
@@ -346,6 +362,7 @@ class GraphInfo(_Object):
         entities: number of entities.
         relations: number of relations.
         splits: how the lines of each split were used.
+        weights: weights of facts by split, if they have some.
         degrees: degrees in train.
         relation_categories: number of relations per category.
         pair_redundancy: share of train facts that link a pair which another fact links as well.
@@ -362,6 +379,7 @@ class GraphInfo(_Object):
     entities: int
     relations: int
     splits: dict[str, as_type(SplitReport)]  # type: ignore[valid-type]
+    weights: dict[str, Weights]
     degrees: Degrees
     relation_categories: dict[str, int]
     pair_redundancy: float

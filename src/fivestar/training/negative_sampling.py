@@ -152,7 +152,7 @@ class NegativeStep(Step):
 
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
-        num_triples = len(batch.answers)
+        batch, num_triples = batch.with_weights_as(self.model.entities.dtype), len(batch.answers)
         # Batch normalization needs all queries of the batch at once.
         size = num_triples if self.model.uses_batch_norm else self.max_triples
         parts = list(slices(num_triples, size))
@@ -173,7 +173,8 @@ class NegativeStep(Step):
         self, batch: Batch, triples: slice, candidates: Tensor, entity_grad: EntityGrad
     ) -> Tensor:
         """Return the loss of some triples of a batch with their candidates; add its gradients."""
-        model, rows, num_triples = self.model, batch.rows[triples], len(batch.answers)
+        model, rows, num_triples = self.model, batch.rows[triples], batch.num_triples
+        fact_weights = None if batch.weights is None else batch.weights[triples]
         gathered = GatheredRows(model, entity_grad)
         entities, relations = batch.entities[rows, None], batch.relations[rows, None]  # (T, 1)
         heads, tails = entities, candidates
@@ -181,7 +182,7 @@ class NegativeStep(Step):
             heads, tails = candidates, entities
             relations = relations.expand_as(heads)
         head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 or 1 + k, D)
-        weights = self._weights(batch.side_relations[rows], num_triples)
+        weights = self._weights(batch.side_relations[rows], fact_weights, num_triples)
         query_grad, total = torch.empty_like(query), model.entities.new_zeros(())
         # Tails that are given are few; of many candidates, each process scores those it holds.
         is_whole = model.shard.is_whole or batch.exhaustive
@@ -192,15 +193,15 @@ class NegativeStep(Step):
                 GatheredRows(model, entity_grad),
                 tails[part],
                 weights[part],
+                None if fact_weights is None else fact_weights[part],
                 num_triples,
             )
             total += loss
         if self.regularizer is None:
             gathered.backward([query], [query_grad])
             return total
-        penalty = self.regularizer.query_penalty(
-            model, head[:, 0], relation[:, 0], query[:, 0]
-        ).sum()
+        penalties = self.regularizer.query_penalty(model, head[:, 0], relation[:, 0], query[:, 0])
+        penalty = penalties.sum() if fact_weights is None else fact_weights @ penalties
         penalty = penalty * (self.reg_weight / num_triples)
         gathered.backward([penalty, query], [None, query_grad])
         return total + penalty.detach()
@@ -225,7 +226,8 @@ class NegativeStep(Step):
         gathered: GatheredRows,
         tails: Tensor,
         weights: Tensor,
-        num_triples: int,
+        fact_weights: Tensor | None,
+        num_triples: float,
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of queries with their tails and its gradient; add those of the tails."""
         query = query.requires_grad_()
@@ -233,7 +235,7 @@ class NegativeStep(Step):
         scores = self.model.similarity.score_pairs(query, tail)  # (T, 1 + k), the answer first
         loss = self.loss(scores[:, 0], scores[:, 1:]) @ weights
         if self.regularizer is not None:
-            penalty = self.regularizer.tail_penalty(self.model, tail[:, 0])
+            penalty = self.regularizer.tail_penalty(self.model, tail[:, 0], fact_weights)
             loss = loss + penalty * (self.reg_weight / num_triples)
         gathered.backward([loss], [None])
         return loss.detach(), grad_of(query)
@@ -244,7 +246,8 @@ class NegativeStep(Step):
         gathered: GatheredRows,
         tails: Tensor,
         weights: Tensor,
-        num_triples: int,
+        fact_weights: Tensor | None,
+        num_triples: float,
     ) -> tuple[Tensor, Tensor]:
         """Do what `_compare` does, each process for the candidates that it holds.
 
@@ -264,7 +267,10 @@ class NegativeStep(Step):
         outputs, grads = [own_scores], [grad_of(scores)[rows, columns]]
         penalty = query.new_zeros(())
         if self.regularizer is not None:
-            penalty = self.regularizer.tail_penalty(self.model, tail[columns == 0])
+            is_answer = columns == 0
+            if fact_weights is not None:
+                fact_weights = fact_weights[rows[is_answer]]
+            penalty = self.regularizer.tail_penalty(self.model, tail[is_answer], fact_weights)
             penalty = penalty * (self.reg_weight / num_triples)
             outputs.append(penalty)
             grads.append(torch.ones_like(penalty))
@@ -272,9 +278,13 @@ class NegativeStep(Step):
         query_grad = torch.zeros_like(query) if query.grad is None else query.grad
         return loss.detach() + shard.sum(penalty.detach()), shard.sum(query_grad)
 
-    def _weights(self, side_relations: Tensor, num_triples: int) -> Tensor:
+    def _weights(
+        self, side_relations: Tensor, fact_weights: Tensor | None, num_triples: float
+    ) -> Tensor:
         """Return the weight (T,) of each triple."""
         if self.side_weights is None:
-            return self.model.entities.new_full((len(side_relations),), 1 / num_triples)
-        self.side_weights = self.side_weights.to(self.model.entities)
-        return self.side_weights[side_relations] / num_triples
+            weights = self.model.entities.new_full((len(side_relations),), 1 / num_triples)
+        else:
+            self.side_weights = self.side_weights.to(self.model.entities)
+            weights = self.side_weights[side_relations] / num_triples
+        return weights if fact_weights is None else weights * fact_weights

@@ -77,6 +77,7 @@ class LineReader:
             before = self._tally.lines
             statements, rows = self._statements(block)
             yield from sorter.sort(statements, before + 1 + rows)
+        yield from sorter.finish()
 
     def _first_block(self, block: Block) -> Block:
         sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
@@ -106,7 +107,7 @@ class LineReader:
             line = raw.removesuffix(b"\r")
             if not line.strip(b" \t") or line.lstrip(b" \t").startswith(b"#"):
                 self._tally.blanks += 1
-            elif problem := _problem(line):
+            elif problem := _problem(line, max_quoted=0 if self._options.weight is None else 1):
                 reasons[row] = problem
             else:
                 parsable[row] = line
@@ -225,7 +226,7 @@ def _is_term(terms: pa.Array) -> pa.Array:
     return valid
 
 
-def _problem(line: bytes) -> str:
+def _problem(line: bytes, max_quoted: int) -> str:
     """Return what is wrong with a line that must not be parsed, or an empty string."""
     if len(line) > MAX_LINE_BYTES:
         return TOO_LONG
@@ -242,7 +243,7 @@ def _problem(line: bytes) -> str:
             "encoding, convert it: iconv -f latin1 -t utf-8"
         )
     # Nested quoted triples can exhaust the stack of the parser.
-    if b"<<" in line and b"<<" in _STRING.sub(b"", line):
+    if b"<<" in line and _STRING.sub(b"", line).count(b"<<") > max_quoted:
         return QUOTED
     return ""
 
