@@ -77,6 +77,7 @@ class KnowledgeGraph:
         valid: the validation facts, with duplicates as published.
         test: the test facts, with duplicates as published.
         types: the types of entities, if there are any.
+        negatives: triples that are known to be false, for training, if there are any.
         report: how the lines of the source were used.
     """
 
@@ -87,6 +88,7 @@ class KnowledgeGraph:
     valid: Triples = field(default_factory=lambda: Triples.of([]))
     test: Triples = field(default_factory=lambda: Triples.of([]))
     types: EntityTypes | None = None
+    negatives: Triples | None = None
     report: ReadReport = field(default_factory=ReadReport, compare=False)
 
     __hash__ = None  # type: ignore[assignment]

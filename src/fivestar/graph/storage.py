@@ -104,6 +104,9 @@ def load_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Knowle
             entities=entities,
             relations=relations,
             types=_types(tables, len(entities)),
+            negatives=_triples(tables["negatives.parquet"], len(entities), len(relations))
+            if "negatives.parquet" in tables
+            else None,
             report=ReadReport.from_json(manifest["report"]),
             **splits,
         )
@@ -129,7 +132,10 @@ def _tables(graph: KnowledgeGraph) -> dict[str, pa.Table]:
         "entities.parquet": _vocabulary_table(graph.entities),
         "relations.parquet": _vocabulary_table(graph.relations),
     }
-    for split, triples in graph.splits.items():
+    parts = dict(graph.splits)
+    if graph.negatives is not None:
+        parts["negatives"] = graph.negatives
+    for split, triples in parts.items():
         columns: dict[str, npt.NDArray[Any]] = {
             "head": triples.heads,
             "relation": triples.relations,

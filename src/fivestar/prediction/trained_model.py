@@ -18,6 +18,7 @@ from fivestar.evaluation.metrics import HITS
 from fivestar.evaluation.ranking import Progress
 from fivestar.evaluation.report import Grouping
 from fivestar.evaluation.topk import Which
+from fivestar.graph.choices import CandidateChoice
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import Ids
 from fivestar.graph.steps import Steps
@@ -108,6 +109,7 @@ class TrainedModel(Run):
         top: int = 10,
         which: Which = "all",
         types: Sequence[str] = (),
+        candidates: CandidateChoice = "all",
     ) -> Predictions:
         """Predict the tails of (head, relation, ?), best first.
 
@@ -117,6 +119,8 @@ class TrainedModel(Run):
             top: number of answers.
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
+            candidates: "all" entities, those "observed" on that side of the relation in train, or
+                those of the same "types": that share a type with one observed.
 
         Returns:
             The answers with rank, score, calibrated probability and state (in train, held out or
@@ -126,7 +130,7 @@ class TrainedModel(Run):
             UnknownName, AmbiguousName: if a name cannot be resolved.
             SettingsError: if `top` is below 1.
         """
-        return self.predict([(head, relation, "_")], top, which, types)[0]
+        return self.predict([(head, relation, "_")], top, which, types, candidates)[0]
 
     def predict_heads(
         self,
@@ -135,6 +139,7 @@ class TrainedModel(Run):
         top: int = 10,
         which: Which = "all",
         types: Sequence[str] = (),
+        candidates: CandidateChoice = "all",
     ) -> Predictions:
         """Predict the heads of (?, relation, tail), best first.
 
@@ -144,11 +149,13 @@ class TrainedModel(Run):
             top: number of answers.
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
+            candidates: "all" entities, those "observed" on that side of the relation in train, or
+                those of the same "types": that share a type with one observed.
 
         Returns:
             The answers, as `predict_tails` returns them; it raises the same errors.
         """
-        return self.predict([("_", relation, tail)], top, which, types)[0]
+        return self.predict([("_", relation, tail)], top, which, types, candidates)[0]
 
     def predict_relations(
         self, head: str, tail: str, top: int = 10, which: Which = "all"
@@ -173,6 +180,7 @@ class TrainedModel(Run):
         top: int = 10,
         which: Which = "all",
         types: Sequence[str] = (),
+        candidates: CandidateChoice = "all",
     ) -> list[Predictions]:
         """Answer many queries at once, each a triple of names with one slot missing ("_" or "?").
 
@@ -183,6 +191,8 @@ class TrainedModel(Run):
             top: number of answers per query.
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
+            candidates: "all" entities, those "observed" on that side of the relation in train, or
+                those of the same "types": that share a type with one observed.
 
         Returns:
             The answers to each query, as `predict_tails` returns them.
@@ -196,11 +206,16 @@ class TrainedModel(Run):
         ids = np.array([query_ids(self.graph, query) for query in queries]).reshape(-1, 3)
         for message in self.unseen_warnings(ids):
             warnings.warn(message, GraphWarning, stacklevel=3)
-        answers = self.predict_ids(ids, top, which, types)
+        answers = self.predict_ids(ids, top, which, types, candidates)
         return [Predictions(*pair) for pair in zip(queries, answers, strict=True)]
 
     def predict_ids(
-        self, queries: Ids, top: int, which: Which = "all", types: Sequence[str] = ()
+        self,
+        queries: Ids,
+        top: int,
+        which: Which = "all",
+        types: Sequence[str] = (),
+        candidates: CandidateChoice = "all",
     ) -> list[list[Prediction]]:
         """Answer queries by id, for servers and batch jobs.
 
@@ -209,11 +224,13 @@ class TrainedModel(Run):
             top: number of answers per query.
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
+            candidates: "all" entities, those "observed" on that side of the relation in train, or
+                those of the same "types": that share a type with one observed.
 
         Returns:
             The answers to each query, best first.
         """
-        return predict_ids(self, queries, top, which, types)
+        return predict_ids(self, queries, top, which, types, candidates)
 
     def score(self, head: str, relation: str, tail: str) -> Prediction:
         """Return score, probability and state of one triple, and the rank of its tail.
@@ -230,7 +247,7 @@ class TrainedModel(Run):
         ids = entities.find(head), relations.find(relation), entities.find(tail)
         return score_triple(self, *ids)
 
-    def evaluate(
+    def evaluate(  # noqa: PLR0913
         self,
         split: Split = "test",
         *,
@@ -240,6 +257,7 @@ class TrainedModel(Run):
         graph: Any = None,
         memory: str | None = None,
         sampled: int = 0,
+        candidates: CandidateChoice = "all",
         progress: Progress | None = None,
     ) -> Metrics:
         """Rank heads and tails of a split among all entities (filtered).
@@ -254,6 +272,9 @@ class TrainedModel(Run):
             sampled: rank a random sample of this many queries, two per triple, the same for every
                 model; 0: all. The metrics are unbiased estimates of those of all queries, with
                 95 % confidence intervals below "sampled".
+            candidates: also rank among the candidates of each relation: the entities "observed" on
+                that side of it in train, or those of the same "types". These metrics are below
+                "among", beside those among all entities.
             progress: called with (queries ranked, queries in all).
 
         Returns:
@@ -271,6 +292,7 @@ class TrainedModel(Run):
             graph=graph,
             memory=memory,
             sampled=sampled,
+            candidates=candidates,
             progress=progress,
         )
 

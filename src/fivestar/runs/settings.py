@@ -43,6 +43,7 @@ _ONLY_FOR: dict[str, Collection[str]] = {
     "precision": OBJECTIVES,
     "num_negatives": _OVER_NEGATIVES,
     "negatives_from": _OVER_NEGATIVES,
+    "negative_candidates": _OVER_NEGATIVES,
     "corruption": _OVER_NEGATIVES,
     "margin": _OVER_NEGATIVES,
     "adversarial_temperature": ("negative-sampling",),
@@ -119,6 +120,11 @@ class TrainingSettings(_Section):
     negatives_from: Literal["all", "unknown"] = Field(
         "all",
         description="Sample negatives from all entities, or only from non-answers.",
+    )
+    negative_candidates: Literal["all", "observed", "types"] = Field(
+        "all",
+        description="Sample negatives from all entities, from those seen on that side of the "
+        "relation, or from those that share a type with one of these.",
     )
     corruption: Literal["uniform", "bernoulli"] = Field(
         "uniform",

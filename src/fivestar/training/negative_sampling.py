@@ -15,14 +15,13 @@ from fivestar.graph.known_answers import query_keys
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of
+from fivestar.training.negatives import NegativeSampler
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.step import Step, slices
 
 # The gradient is sparse if a batch samples fewer ids than this share of the entities.
 _FEW = 0.5
-# How often a negative that is a known answer is replaced by another sample.
-_RETRIES = 10
 
 
 @dataclass(frozen=True)
@@ -48,56 +47,6 @@ class NegativeLoss:
             return (softplus(-true) + softplus(negatives).sum(dim=1)) / (1 + negatives.shape[1])
         weights = torch.softmax(self.adversarial_temperature * negatives.detach(), dim=1)
         return -(logsigmoid(true) + (weights * logsigmoid(-negatives)).sum(dim=1)) / 2
-
-
-class NegativeSampler:
-    """Samples negatives uniformly from all entities.
-
-    Args:
-        num_negatives: negatives per triple.
-        num_entities: number of entities of the graph.
-        known: facts with reciprocals that are never sampled; None: any entity may be.
-    """
-
-    def __init__(self, num_negatives: int, num_entities: int, known: Triples | None = None) -> None:
-        self.num_negatives = num_negatives
-        self.num_entities = num_entities
-        self._num_relations = 0
-        self._keys: Tensor | None = None
-        if known is not None:
-            self._num_relations = int(known.relations.max(initial=0)) + 1
-            queries = query_keys(known.heads, known.relations, self._num_relations)
-            self._keys = torch.as_tensor(queries * num_entities + known.tails).sort().values
-
-    def sample(self, entities: Tensor, side_relations: Tensor) -> Tensor:
-        """Return negatives (T, k) for queries, from torch's default generator."""
-        size = len(entities), self.num_negatives
-        negatives = torch.randint(self.num_entities, size, device=entities.device)
-        if self._keys is None:
-            return negatives
-        self._keys = self._keys.to(entities.device)
-        queries = (entities * self._num_relations + side_relations) * self.num_entities
-        queries = queries[:, None]
-        for _ in range(_RETRIES):
-            known = self._are_known(queries + negatives)
-            if not known.any():
-                return negatives
-            others = torch.randint(self.num_entities, size, device=entities.device)
-            negatives = torch.where(known, others, negatives)
-        # Almost every entity answers the query: sample from the few that do not.
-        every = torch.arange(self.num_entities, device=entities.device)
-        known = self._are_known(queries + negatives)
-        for row in torch.nonzero(known.any(dim=1)).flatten().tolist():
-            unknown = every[~self._are_known(queries[row] + every)]
-            if len(unknown):
-                index = torch.randint(len(unknown), (self.num_negatives,), device=every.device)
-                negatives[row] = torch.where(known[row], unknown[index], negatives[row])
-        return negatives
-
-    def _are_known(self, keys: Tensor) -> Tensor:
-        known = self._keys
-        assert known is not None  # noqa: S101  (called only if there are some)
-        return known[torch.searchsorted(known, keys).clamp_max_(len(known) - 1)] == keys
 
 
 def bernoulli_weights(triples: Triples, num_relations: int) -> Tensor:

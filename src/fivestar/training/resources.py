@@ -31,6 +31,11 @@ def check_graph(graph: KnowledgeGraph, training: TrainingSettings, folder: Path 
             f"the weights of all training triples of {graph.name} are 0, so there is nothing to "
             "learn; read it with other weights, or without"
         )
+    if graph.negatives is not None and training.objective not in ("negative-sampling", "margin"):
+        raise SettingsError(
+            f"the negatives of {graph.name} have no effect with the objective "
+            f"{training.objective}; train with negative-sampling or margin, or without negatives"
+        )
     if training.snapshot_epochs and folder is None:
         raise SettingsError("snapshot_epochs needs a folder for the run: set out")
     if training.refit and not len(graph.valid):
