@@ -1,11 +1,12 @@
 """Compare negatives from all entities with typed ones and with known false triples.
 
 Models are trained by negative sampling with the same settings and the same number of steps, which
-takes the same time (recorded as the time of the processor), with negatives from all entities, from those observed on that side of the relation, and, where the graph
-has types, from entities of the same types. `own` samples half of the negatives from triples that
-are known to be false: here one corruption of each training fact, checked against all facts of the
-graph, with an observed head or tail. All are ranked on the validation facts among all entities (the
-standard protocol), and among the observed candidates of each relation beside it.
+takes the same time (recorded as the time of the processor), with negatives from all entities, from
+those observed on that side of the relation, and, where the graph has types, from entities of the
+same types: all of the negatives, or half of them. `own` samples half of the negatives from triples
+that are known to be false: here one corruption of each training fact, checked against all facts of
+the graph, with an observed head or tail. All are ranked on the validation facts among all entities
+(the standard protocol), and among the observed candidates of each relation beside it.
 
 python experiments/facts/typed_negatives.py --models complex
 """
@@ -22,7 +23,7 @@ import numpy as np
 
 import fivestar
 from fivestar.evaluation.report import evaluate
-from fivestar.experiments.records import append_record
+from fivestar.experiments.records import append_record, read_records
 from fivestar.graph.relation_candidates import RelationCandidates
 from fivestar.graph.triples import Triples
 from fivestar.runs.settings import make_settings
@@ -30,7 +31,15 @@ from fivestar.training.train import train
 
 GRAPHS = ("demo", "nations", "kinships", "umls")
 MODELS = ("complex", "rotate")
-ARMS = ("all", "observed", "types", "own")
+# How much of the negatives comes from which candidates; half of `own` is known to be false.
+ARMS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "observed": {"negative_candidates": "observed", "negative_candidates_share": 1.0},
+    "half observed": {"negative_candidates": "observed", "negative_candidates_share": 0.5},
+    "types": {"negative_candidates": "types", "negative_candidates_share": 1.0},
+    "half types": {"negative_candidates": "types", "negative_candidates_share": 0.5},
+    "own": {},
+}
 TRAINING = {"objective": "negative-sampling", "num_negatives": 32, "epochs": 30, "patience": 0}
 TRAINING |= {"evaluate_every": 5, "adversarial_temperature": 1.0}
 DIM = 32
@@ -82,28 +91,39 @@ def best_rate(graph: fivestar.KnowledgeGraph, model: str) -> float:
     return max(RATES, key=mrr)
 
 
+def recorded_rate(path: Path, graph: str, model: str) -> float | None:
+    """Return the learning rate of the other arms, if there are records of them."""
+    rates = [
+        float(line["lr"])
+        for line in read_records(path)
+        if (line["graph"], line["model"]) == (graph, model)
+    ]
+    return rates[-1] if rates else None
+
+
 def main() -> None:
     """Train all arms on all graphs and append a record of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
+    parser.add_argument("--arms", nargs="+", help="only these (default: all)")
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     for name in options.graphs:
         graph = fivestar.read_graph(None if name == "demo" else name)
         for model in options.models:
-            rate = best_rate(graph, model)
+            rate = recorded_rate(options.out, name, model) or best_rate(graph, model)
             for seed in range(options.seeds):
-                for arm in ARMS:
-                    if arm == "types" and graph.types is None:
+                for arm, changes in ARMS.items():
+                    if "types" in arm and graph.types is None:
                         continue
-                    training = TRAINING | {"lr": rate, "seed": seed}
+                    if options.arms and arm not in options.arms:
+                        continue
+                    training = TRAINING | {"lr": rate, "seed": seed} | changes
                     chosen = graph
                     if arm == "own":
                         chosen = replace(graph, negatives=false_triples(graph, seed))
-                    else:
-                        training["negative_candidates"] = arm
                     values = {"model": {"name": model, "dim": DIM}, "training": training}
                     found = measure(chosen, values)
                     line = {"graph": name, "model": model, "negatives": arm, "seed": seed}

@@ -2,10 +2,10 @@
 
 30 % of the training facts get another head or tail, so that they are false. Every fact has a
 confidence: Beta(4, 2) for a true one (mean 2/3), Beta(2, 4) for a false one (mean 1/3), so the two
-overlap. Five trainings, each with the defaults: all facts alike, each fact with
-its confidence as its weight, or with the square of it, only the facts of a confidence of at least
-1/2, and only the true ones, which nobody could know. All are ranked on the validation facts of the
-original graph, known answers being those of the original graph.
+overlap. Five trainings, each with the defaults: all facts alike, each fact with its confidence as
+its weight, or with the square of it, only the facts of a confidence of at least 1/2, and only the
+true ones, which nobody could know. All are ranked on the validation facts of the original graph,
+known answers being those of the original graph.
 
 python experiments/facts/weighted.py
 """

@@ -51,6 +51,16 @@ def test_typed_negatives_are_the_candidates_of_the_relation(facts, typed, choice
         assert set(found) == possible
 
 
+def test_a_share_of_the_negatives_is_typed():
+    graph = graph_of([(0, 0, 1), (2, 0, 3)])
+    _, entities, sides = queries_of(graph)
+    sampler = NegativeSampler(MANY, 6, candidates=candidates_of(graph, "observed"), share=0.25)
+    torch.manual_seed(0)
+    for row, side in zip(sampler.sample(entities, sides).tolist(), sides.tolist(), strict=True):
+        assert set(row[: -MANY // 4]) == set(range(6))
+        assert set(row[-MANY // 4 :]) == ({1, 3} if side == 0 else {0, 2})
+
+
 def test_half_of_the_negatives_are_known_false_answers_where_there_are_some():
     graph = graph_of([(0, 0, 1), (2, 0, 3), (4, 1, 5)])
     false = Triples.of([(0, 0, 4), (0, 0, 5), (1, 0, 3)])
@@ -59,9 +69,8 @@ def test_half_of_the_negatives_are_known_false_answers_where_there_are_some():
     sampler = NegativeSampler(MANY + 1, 6, own=own)
     torch.manual_seed(0)
     negatives = sampler.sample(entities, sides)
-    half = MANY // 2 + 1
     found = {
-        (e, s): (set(row[:half]), set(row[half:]))
+        (e, s): (set(row[::2]), set(row[1::2]))
         for e, s, row in zip(entities.tolist(), sides.tolist(), negatives.tolist(), strict=True)
     }
     every = set(range(6))
@@ -87,6 +96,7 @@ def test_every_choice_changes_what_is_learned():
     tables = [
         changed(graph),
         changed(graph, negative_candidates="observed"),
+        changed(graph, negative_candidates="observed", negative_candidates_share=1.0),
         changed(with_negatives(graph, FALSE)),
         changed(with_negatives(graph, FALSE), negative_candidates="observed"),
     ]
@@ -101,6 +111,8 @@ def test_negatives_that_would_have_no_effect_are_refused():
         changed(false, objective="softmax", num_negatives=64)
     with pytest.raises(SettingsError, match="negative_candidates has no effect with the objective"):
         make_settings({"training": {"negative_candidates": "observed"}})
+    with pytest.raises(SettingsError, match="negative_candidates_share has no effect if"):
+        changed(graph, negative_candidates_share=1.0)
     with pytest.raises(SettingsError, match="negatives would have no effect"):
         changed(with_negatives(graph, [("c0", "knows", "c1")]))
     with pytest.raises(fivestar.FivestarError, match="has no types"):

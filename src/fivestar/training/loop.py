@@ -246,7 +246,12 @@ class Trainer:
         if graph.negatives is not None:
             own = own_negatives(graph.negatives, self.facts, len(graph.relations))
         return NegativeSampler(
-            training.num_negatives, len(graph.entities), known, candidates=candidates, own=own
+            training.num_negatives,
+            len(graph.entities),
+            known,
+            candidates=candidates,
+            share=training.negative_candidates_share,
+            own=own,
         )
 
     def _side_weights(self) -> Tensor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,8 @@ class NegativeSampler:
         num_entities: number of entities of the graph.
         known: facts with reciprocals that are never sampled; None: any entity may be.
         candidates: the entities to sample from, by relation and side; None: all.
+        share: share of the negatives that are sampled from `candidates`, rounded up; the others
+            from all entities.
         own: known false answers. Half of the negatives of a query that has some, rounded up, are
             sampled from them.
     """
@@ -54,6 +57,7 @@ class NegativeSampler:
         known: Triples | None = None,
         *,
         candidates: RelationCandidates | None = None,
+        share: float = 1.0,
         own: KnownAnswers | None = None,
     ) -> None:
         self.num_negatives = num_negatives
@@ -67,6 +71,7 @@ class NegativeSampler:
         self._candidates: _Lists | None = None
         if candidates is not None:
             self._candidates = _lists(candidates.start, candidates.ids)
+        self._num_typed = math.ceil(share * num_negatives)
         self._own: _Lists | None = None
         if own is not None:
             self._own, self._own_keys = _lists(own.start, own.tails), torch.as_tensor(own.keys)
@@ -110,13 +115,18 @@ class NegativeSampler:
         return negatives
 
     def _draw(self, side_relations: Tensor) -> Tensor:
-        if self._candidates is not None:
-            return self._candidates.sample(side_relations, self.num_negatives)
-        size = len(side_relations), self.num_negatives
-        return torch.randint(self.num_entities, size, device=side_relations.device)
+        typed = 0 if self._candidates is None else self._num_typed
+        size = len(side_relations), self.num_negatives - typed
+        negatives = torch.randint(self.num_entities, size, device=side_relations.device)
+        if self._candidates is None:
+            return negatives
+        return torch.cat([negatives, self._candidates.sample(side_relations, typed)], dim=1)
 
     def _replace_half(self, negatives: Tensor, entities: Tensor, side_relations: Tensor) -> None:
-        """Replace half of the negatives by known false answers, where a query has some."""
+        """Replace every second negative by a known false answer, where a query has some.
+
+        Every second one, so that the others are typed ones and any ones in the same proportion.
+        """
         assert self._own is not None  # noqa: S101  (checked by the caller)
         self._own, keys = self._own.to(entities.device), self._own_keys.to(entities.device)
         queries = entities * self._own_relations + side_relations
@@ -125,7 +135,7 @@ class NegativeSampler:
         has_own = (keys[number] == queries) & (side_relations < self._own_relations)
         rows = has_own.nonzero()[:, 0]
         half = (self.num_negatives + 1) // 2
-        negatives[rows, :half] = self._own.sample(number[rows], half)
+        negatives[rows, ::2] = self._own.sample(number[rows], half)
 
     def _are_known(self, keys: Tensor) -> Tensor:
         known = self._keys

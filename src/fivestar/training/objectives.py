@@ -185,38 +185,42 @@ class Workspace:
 
 def score_answers(
     objective: Objective,
-    query: Tensor,
+    queries: tuple[Tensor, Tensor],
     answer: Tensor,
-    fact_weights: Tensor,
-    weights: tuple[float, Tensor],
+    fact_weights: Tensor | None,
+    weights: Weights,
     similarity: Similarity,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the part of an objective that depends on weighted true answers.
+) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Compute the part of an objective that depends on true answers.
 
     Args:
         objective: softmax or bce.
-        query: (T, D) transformed heads, one per answer.
-        answer: (T, D) their answers.
-        fact_weights: (T,) the weights of the facts.
-        weights: the weights of the score of an answer, and (T,) of the query of each.
+        queries: (B, D) transformed heads, and (T,) the row of each answer's.
+        answer: (T, D) the answers.
+        fact_weights: (T,) the weights of the facts, if they have some.
+        weights: the weights of the terms of the loss.
         similarity: how a query and a candidate give a score.
 
     Returns:
-        The loss, and its gradients (T, D) with respect to the queries and the answers.
+        The loss, and its gradients (T, D) with respect to the queries and the answers, up to a
+        factor, which comes last.
     """
-    of_answer, of_query = weights
+    query, rows = queries[0].index_select(0, queries[1]), queries[1]
+    if fact_weights is None:
+        score, query_grad, answer_grad = similarity.sum_pairs_with_grad(query, answer)
+        return weights.answer * score, query_grad, answer_grad, weights.answer
     with torch.enable_grad():
         query, answer = query.detach().requires_grad_(), answer.detach().requires_grad_()
         scores = similarity.score_pairs(query, answer)
-    score_grad = of_answer * fact_weights
+    score_grad = weights.answer * fact_weights
     loss = score_grad @ scores.detach()
     if objective.as_candidate is not None:
-        more = (fact_weights - 1).clamp(min=0) * of_query
+        more = (fact_weights - 1).clamp(min=0) * weights.query[rows]
         values, gradients = objective.as_candidate(scores.detach())
         loss = loss + more @ values
         score_grad = score_grad + more * gradients
     query_grad, answer_grad = torch.autograd.grad(scores, (query, answer), score_grad)
-    return loss, query_grad, answer_grad
+    return loss, query_grad, answer_grad, 1.0
 
 
 @torch.no_grad()

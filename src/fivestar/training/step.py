@@ -197,12 +197,10 @@ class CandidateStep(Step):
         Of processes that share the entity table, each adds the answers that it holds.
         """
         shard, own = self.model.shard, self.model.shard.local(batch.answers)
-        pair_rows = batch.rows if own.positions is None else batch.rows[own.positions]
+        pair_rows = own.select(batch.rows)
         objective, smoothing = self.loss.objective, self.loss.label_smoothing
         weights = objective.weights(batch.query_weights(query.dtype), size, smoothing)
-        fact_weights = batch.weights
-        if fact_weights is not None and own.positions is not None:
-            fact_weights = fact_weights[own.positions]
+        fact_weights = None if batch.weights is None else own.select(batch.weights)
         loss, query_grad = score_candidates(
             objective, query, weights.query, candidates, similarity, self.workspace
         )
@@ -219,16 +217,11 @@ class CandidateStep(Step):
             rows = pair_rows[pairs]
             answer_rows, grad_rows = candidates.answer_rows(own.rows[pairs])
             answer = table.index_select(0, answer_rows)  # (T, D)
-            queries, own_weights, factor = query.index_select(0, rows), None, weights.answer
-            if fact_weights is None:
-                score, by_query, by_answer = similarity.sum_pairs_with_grad(queries, answer)
-            else:
-                own_weights, factor = fact_weights[pairs], 1.0
-                of_pairs = weights.answer, weights.query[rows]
-                score, by_query, by_answer = score_answers(
-                    objective, queries, answer, own_weights, of_pairs, similarity
-                )
-            losses.append(factor * score)
+            own_weights = None if fact_weights is None else fact_weights[pairs]
+            answer_loss, by_query, by_answer, factor = score_answers(
+                objective, (query, rows), answer, own_weights, weights, similarity
+            )
+            losses.append(answer_loss)
             query_grad.index_add_(0, rows, by_query, alpha=factor)
             if self.regularizer is None or batch.exhaustive:
                 table_grad.index_add_(0, grad_rows, by_answer, alpha=factor)
