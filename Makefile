@@ -69,6 +69,7 @@ results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/python experiments/warm_start/table.py
 	$(BIN)/python experiments/defaults/table.py
 	$(BIN)/python experiments/geometry/table.py
+	$(BIN)/python experiments/facts/table.py
 	$(BIN)/python experiments/paper_method/table.py
 	$(BIN)/python benchmarks/side_by_side/table.py
 

@@ -24,7 +24,8 @@ import fivestar
 from fivestar.models.registry import MODELS, make_model
 from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
-from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
+from fivestar.training.negative_sampling import NegativeLoss, NegativeStep
+from fivestar.training.negatives import NegativeSampler
 from fivestar.training.optimizers import Optimizer
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.resources import part_sizes

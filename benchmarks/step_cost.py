@@ -25,7 +25,8 @@ from fivestar.models.registry import make_model
 from fivestar.plugins import REGULARIZERS
 from fivestar.runs.settings import TrainingSettings
 from fivestar.runs.units import format_bytes
-from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
+from fivestar.training.negative_sampling import NegativeLoss, NegativeStep
+from fivestar.training.negatives import NegativeSampler
 from fivestar.training.optimizers import Optimizer
 from fivestar.training.queries import GroupedQueries
 from fivestar.training.step import CandidateStep, Loss, Step

@@ -19,11 +19,10 @@ from fivestar.evaluation.ranking import (
     BASE_BYTES,
     FACT_BYTES,
     SCORE_BYTES,
-    Ranks,
-    SelfCandidate,
     score_bytes_within,
     table_bytes,
 )
+from fivestar.evaluation.ranks import Ranks, SelfCandidate
 
 # (rivals above, tied, below; where the query's own entity is among them)
 RIVALS = st.lists(

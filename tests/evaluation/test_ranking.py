@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fivestar.errors import NonFiniteScore
 from fivestar.evaluation.metrics import mrr_interval, rank_metrics
-from fivestar.evaluation.ranking import Ranks, rank_answers
+from fivestar.evaluation.ranking import rank_answers
+from fivestar.evaluation.ranks import Ranks
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import Queries, both_sides
 from fivestar.graph.triples import Triples

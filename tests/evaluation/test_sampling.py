@@ -15,7 +15,7 @@ import fivestar
 from fivestar.cli.json_outputs import LinkMetrics
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
-from fivestar.evaluation.ranking import Ranks
+from fivestar.evaluation.ranks import Ranks
 from fivestar.evaluation.report import Evaluation, evaluate
 from fivestar.evaluation.sampling import mean_interval, sample_triples, sampled_intervals
 from fivestar.graph.triples import Triples
@@ -110,12 +110,12 @@ def test_small_samples_and_other_tasks_are_refused(run):
     model = fivestar.load(run)
     with pytest.raises(SettingsError, match="at least 100 queries"):
         model.evaluate(sampled=99)
-    with pytest.raises(SettingsError, match="sampled need the task links"):
+    with pytest.raises(SettingsError, match="sampled and candidates need the task links"):
         model.evaluate(task="relations", sampled=100)
     shown = CliRunner().invoke(
         app, ["evaluate", str(run), "--task", "relations", "--sampled", "100"]
     )
-    assert "--sampled need --task links" in str(shown.exception)
+    assert "--sampled and --candidates need --task links" in str(shown.exception)
 
 
 def test_the_command_says_what_was_ranked(run, monkeypatch):

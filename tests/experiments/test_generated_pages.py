@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
     ("folder", "page"),
     [
         ("experiments/defaults", "defaults"),
+        ("experiments/facts", "facts"),
         ("experiments/geometry", "geometry"),
         ("experiments/models", "models"),
         ("experiments/paper_method", "paper-method"),

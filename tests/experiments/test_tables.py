@@ -10,7 +10,7 @@ import pytest
 from tests.experiments.entries import entry
 
 from fivestar.errors import DamagedLedger, SettingsError
-from fivestar.evaluation.ranking import Ranks
+from fivestar.evaluation.ranks import Ranks
 from fivestar.evaluation.report import Evaluation
 from fivestar.experiments.ledger import append
 from fivestar.experiments.reproduction import recipe, recipe_file

@@ -221,6 +221,13 @@ CASES = {
     "N-Triples with a relative IRI": file(NT + b"<b> <a:c> <a:d> .\n", "graph.nt"),
     "N-Triples in Latin-1": file(NT + "<a:b> <a:c> <a:é> .\n".encode("latin1"), "graph.nt"),
     "N-Triples with a graph (N-Quads)": file(NT[:-2] + b"<a:g> .\n", "graph.nt"),
+    "a weight that is not a number": file(b"a\tr\tb\t0.5\nb\tr\tc\thigh\n", weight=3),
+    "a negative weight": file(b"a\tr\tb\t0.5\nb\tr\tc\t-1\n", weight=3),
+    "a weight that is NaN": file(b"a\tr\tb\t0.5\nb\tr\tc\tnan\n", weight=3),
+    "an empty weight": file(b"a\tr\tb\t0.5\nb\tr\tc\t\n", weight=3),
+    "a weight column that is missing": file(b"h\tr\tt\tw\na\tr\tb\t1\n", weight="weight"),
+    "RDF without the weights it should have": file(NT, "graph.nt", weight="http://e/confidence"),
+    "tuples with a weight by name": value([("a", "r", "b", 0.5)], weight="confidence"),
     "N-Triples with a quoted triple": file(
         NT + b"<a:b> <a:c> <<( <a:a> <a:b> <a:c> )>> .\n", "graph.nt"
     ),

@@ -27,7 +27,8 @@ from fivestar.training.candidates import (
     sample_distinct,
 )
 from fivestar.training.gathered_rows import EntityGrad
-from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
+from fivestar.training.negative_sampling import NegativeLoss, NegativeStep
+from fivestar.training.negatives import NegativeSampler
 from fivestar.training.objectives import Workspace, score_candidates
 from fivestar.training.optimizers import Optimizer
 from fivestar.training.queries import GroupedQueries

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +15,14 @@ import fivestar
 from fivestar.cli.tables import name_column, print_table
 from fivestar.cli.terminal import counting_progress, out
 from fivestar.errors import SettingsError
+from fivestar.graph.choices import CandidateChoice
 
 if TYPE_CHECKING:
     from fivestar.evaluation.topk import Which
     from fivestar.prediction.predictions import Predictions, Query
     from fivestar.prediction.trained_model import TrainedModel
+
+    Predict = Callable[[Sequence[Query]], list[Predictions]]
 
 EXAMPLE = "Example: fivestar ask my_run Paris capital_of _"
 _SLOT = "Name or label, or _ for the missing part."
@@ -43,6 +48,13 @@ def ask(  # noqa: PLR0913
         list[str] | None,
         typer.Option(help="Only entities of this type (repeatable).", show_default=False),
     ] = None,
+    candidates: Annotated[
+        CandidateChoice,
+        typer.Option(
+            help="Only entities observed on that side of the relation in train, or that share a "
+            "type with one observed."
+        ),
+    ] = "all",
     queries: Annotated[
         Path | None,
         typer.Option(
@@ -68,28 +80,27 @@ def ask(  # noqa: PLR0913
             "neither for a prompt"
         )
     model = fivestar.load(run)
+    predict = partial(model.predict, top=top, which=which, types=types or [], candidates=candidates)
     if queries is not None:
-        _answer_file(model, queries, top, which, types or [], as_json=as_json)
+        _answer_file(model, predict, queries, as_json=as_json)
         return
     if not slots:
-        _answer_lines(model, top, which, types or [], as_json=as_json)
+        _answer_lines(model, predict, as_json=as_json)
         return
     query = (slots[0], slots[1], slots[2])
-    (found,) = model.predict([query], top, which, types or [])
+    (found,) = predict([query])
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
     else:
         _show(found)
 
 
-def _answer_lines(
-    model: TrainedModel, top: int, which: Which, types: list[str], *, as_json: bool
-) -> None:
+def _answer_lines(model: TrainedModel, predict: Predict, *, as_json: bool) -> None:
     """Answer queries from the prompt or a pipe; exit with 1 if one from a pipe failed."""
     from fivestar.cli.ask_prompt import answer_lines  # noqa: PLC0415  (only for the prompt)
 
     def answer(query: Query) -> None:
-        (found,) = model.predict([query], top, which, types)
+        (found,) = predict([query])
         if as_json:
             typer.echo(_as_line(found))
         else:
@@ -120,9 +131,7 @@ def _show(found: Predictions) -> None:
         out.print("no matching answers")
 
 
-def _answer_file(
-    model: TrainedModel, path: Path, top: int, which: Which, types: list[str], *, as_json: bool
-) -> None:
+def _answer_file(model: TrainedModel, predict: Predict, path: Path, *, as_json: bool) -> None:
     """Print one line per answer (tab-separated) or one JSON object per query."""
     from fivestar.prediction.predictions import read_queries  # noqa: PLC0415  (slow to import)
 
@@ -132,7 +141,7 @@ def _answer_file(
     with counting_progress("answering") as progress:
         for start in range(0, len(queries), _AT_ONCE):
             batch = queries[start : start + _AT_ONCE]
-            for found in model.predict(batch, top, which, types):
+            for found in predict(batch):
                 typer.echo(_as_line(found) if as_json else _as_rows(found), nl=as_json)
             progress(start + len(batch), len(queries))
 

@@ -12,6 +12,7 @@ import fivestar
 from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import out, ranking_progress
 from fivestar.errors import SettingsError
+from fivestar.graph.choices import CandidateChoice
 
 if TYPE_CHECKING:
     from fivestar.graph.vocabulary import Vocabulary
@@ -59,6 +60,13 @@ def evaluate(  # noqa: PLR0913  (one per option)
             "metrics of all (0: rank all).",
         ),
     ] = 0,
+    candidates: Annotated[
+        CandidateChoice,
+        typer.Option(
+            help="Also rank among the entities observed on that side of the relation in train, or "
+            "among those that share a type with one observed."
+        ),
+    ] = "all",
     as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
 ) -> None:
     """Evaluate a run: filtered ranks of heads and tails among all entities."""
@@ -66,8 +74,10 @@ def evaluate(  # noqa: PLR0913  (one per option)
     model = fivestar.load(run)
     if graph is None and not len(model.graph.split(split)):
         raise SettingsError(f"{run}: has no {split} triples; choose another --split")
-    if task != "links" and (graph or by or sampled):
-        raise SettingsError(f"--graph, --by and --sampled need --task links, not {task}")
+    if task != "links" and (graph or by or sampled or candidates != "all"):
+        raise SettingsError(
+            f"--graph, --by, --sampled and --candidates need --task links, not {task}"
+        )
     with ranking_progress() as progress:
         metrics = model.evaluate(
             split,
@@ -77,6 +87,7 @@ def evaluate(  # noqa: PLR0913  (one per option)
             graph=graph,
             memory=memory,
             sampled=sampled,
+            candidates=candidates,
             progress=progress,
         )
     if as_json:
@@ -114,6 +125,8 @@ def _show(
         if v
     ]
     print_table([name_column(""), *shown], rows)
+    if "among" in metrics:
+        _show_among(metrics["among"], shown)
     if "sampled" in metrics:
         out.print(_sampled(metrics["sampled"], hits), soft_wrap=True)
     low, high = metrics["mrr_95"]
@@ -123,6 +136,23 @@ def _show(
         f"mean rank index {metrics['amri']:.4f}; heads by {metrics['heads_by']}"
     )
     out.print(_self_answers(metrics, hits), soft_wrap=True)
+
+
+def _show_among(among: dict[str, Any], shown: tuple[str, ...]) -> None:
+    """Print the metrics among the candidates of each relation, which are not the standard ones."""
+    groups = {"both sides": among, "heads": among["heads"], "tails": among["tails"]}
+    rows = [
+        (group, *(f"{v[key]:,.4g}" if key == "mr" else _number(v[key]) for key in shown))
+        for group, v in groups.items()
+    ]
+    about = {"observed": "observed with the relation in train", "types": "of the same types"}
+    title = f"Among entities {about[among['candidates']]}: not the standard protocol"
+    print_table([name_column(""), *shown], rows, title=title)
+    out.print(
+        f"{among['mean_candidates']:,.1f} candidates per query on average; {among['outside']:,} of "
+        f"{among['count']:,} true answers are none of them and are ranked among them nevertheless",
+        soft_wrap=True,
+    )
 
 
 def _sampled(sampled: dict[str, Any], hits: tuple[int, ...]) -> str:

@@ -77,5 +77,6 @@ def _left_out(report: SplitReport) -> str:
         (report.labels, "labels and descriptions"),
         (report.types, "types"),
         (report.other_graphs, "statements of other graphs skipped"),
+        (report.weights, "statements about weights"),
     )
     return ", ".join(f"{count:,} {what}" for count, what in parts if count)

@@ -49,6 +49,7 @@ def _show(profile: GraphProfile) -> None:
     size = f": {len(graph.entities):,} entities, {len(graph.relations):,} relations"
     out.print(Text(graph.name, style="bold") + Text(size))
     _show_splits(profile)
+    _show_weights(profile)
     _show_degrees(profile)
     parts = f"{len(profile.components):,} connected components, the largest has "
     out.print(f"{parts}{profile.components[0]:,} entities")
@@ -67,7 +68,7 @@ def _show_splits(profile: GraphProfile) -> None:
         "blank": "blanks",
     }
     about = {"literals": "literals", "labels": "labels", "types": "types"}
-    about |= {"other graphs": "other_graphs"}
+    about |= {"other graphs": "other_graphs", "about weights": "weights"}
     # What only RDF has is shown only where there is some.
     titles |= {
         title: field
@@ -79,6 +80,15 @@ def _show_splits(profile: GraphProfile) -> None:
         for name, split in profile.splits.items()
     ]
     print_table(["split", *map(number_column, titles)], rows)
+
+
+def _show_weights(profile: GraphProfile) -> None:
+    rows = [
+        (name, f"{weights.facts:,}", *(f"{value:g}" for value in weights[1:]))
+        for name, weights in profile.weights.items()
+    ]
+    if rows:
+        print_table(("weights of", *map(number_column, ("facts", "min", "mean", "max"))), rows)
 
 
 def _show_degrees(profile: GraphProfile) -> None:

@@ -118,6 +118,24 @@ class SampledQueries(BaseModel):
     mrr_95: tuple[float, float]
 
 
+class MetricsAmong(RankMetrics):
+    """Metrics among the candidates of each relation (`--candidates`): not the standard protocol.
+
+    Attributes:
+        candidates: which candidates: observed, or types.
+        mean_candidates: mean number of candidates per query.
+        outside: number of true answers that are no candidates; they are ranked nevertheless.
+        heads: metrics of head queries.
+        tails: metrics of tail queries.
+    """
+
+    candidates: Literal["observed", "types"]
+    mean_candidates: float
+    outside: int
+    heads: RankMetrics
+    tails: RankMetrics
+
+
 class LinkMetrics(SideMetrics):
     """Metrics of link prediction (`--task links`).
 
@@ -127,6 +145,7 @@ class LinkMetrics(SideMetrics):
         tails: metrics of tail queries.
         heads_by: how head queries are scored.
         sampled: with `--sampled`: the intervals of the estimates.
+        among: with `--candidates`: metrics among the candidates of each relation.
         by_relation: with `--by relation`: metrics per relation.
         by_side: with `--by side`: metrics per side.
         by_category: with `--by category`: metrics per category of relations.
@@ -138,6 +157,7 @@ class LinkMetrics(SideMetrics):
     tails: SideMetrics
     heads_by: Literal["reciprocal relations", "exhaustive scoring"]
     sampled: SampledQueries | None = None
+    among: MetricsAmong | None = None
     by_relation: dict[str, SideMetrics] | None = None
     by_side: dict[str, SideMetrics] | None = None
     by_category: dict[str, SideMetrics] | None = None
@@ -337,6 +357,22 @@ class GraphPatterns(_Object):
     share_of_paths_sampled: float
 
 
+class Weights(_Object):
+    """Weights of the facts of a split.
+
+    Attributes:
+        facts: number of facts with a weight.
+        minimum: smallest weight.
+        mean: mean weight.
+        maximum: largest weight.
+    """
+
+    facts: int
+    minimum: float
+    mean: float
+    maximum: float
+
+
 class GraphInfo(_Object):
     """Statistics of a graph.
 
@@ -346,6 +382,7 @@ class GraphInfo(_Object):
         entities: number of entities.
         relations: number of relations.
         splits: how the lines of each split were used.
+        weights: weights of facts by split, if they have some.
         degrees: degrees in train.
         relation_categories: number of relations per category.
         pair_redundancy: share of train facts that link a pair which another fact links as well.
@@ -362,6 +399,7 @@ class GraphInfo(_Object):
     entities: int
     relations: int
     splits: dict[str, as_type(SplitReport)]  # type: ignore[valid-type]
+    weights: dict[str, Weights]
     degrees: Degrees
     relation_categories: dict[str, int]
     pair_redundancy: float

@@ -110,6 +110,16 @@ Language = Annotated[
 ]
 
 
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column with the weights of facts, by index or name; RDF: IRI of the property.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Reading:
     """The options for reading SOURCE."""
@@ -124,6 +134,7 @@ class Reading:
     literals: Literals = "drop"
     types: Types = "types"
     language: Language = "en"
+    weight_column: WeightColumn = None
 
     def options(self, progress: ProgressCallback | None) -> ReadOptions:
         """Return them as options of the library."""
@@ -141,6 +152,7 @@ class Reading:
             literals=self.literals,
             types=self.types,
             language=self.language,
+            weight=_number_or_name(self.weight_column),
         )
 
 
@@ -174,6 +186,10 @@ def read_source(source: str | None, reading: Reading) -> KnowledgeGraph:
     with warnings.catch_warnings(), reading_progress() as progress:
         warnings.simplefilter("ignore", GraphWarning)
         return read_with(reading.options(progress), source)
+
+
+def _number_or_name(column: str | None) -> str | int | None:
+    return int(column) if column is not None and column.isdecimal() else column
 
 
 def _parsed(columns: str | None) -> list[str] | list[int] | None:

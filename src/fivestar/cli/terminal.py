@@ -36,14 +36,16 @@ _OTHER_FLAGS = {
     "model.predict_tails": "fivestar ask",
     "model.predict_heads": "fivestar ask",
     "train with warm_start": "train with --from",
+    "omit weight": "omit --weight-column",
+    "weight= is": "--weight-column is",
 }
 _ARGUMENTS = (
     *("columns", "delimiter", "denominator", "format", "graphs", "header", "literals", "mirror"),
-    *("on_bad_line", "pairs", "quote", "sampler", "to", "types"),
+    *("on_bad_line", "pairs", "quote", "sampler", "to", "types", "weight"),
 )
 _RESUME = re.compile(r"fivestar\.resume\('([^']*)'\)")
 _TRAIN = re.compile(r"fivestar\.train\('([^']*)'\)")
-_ARGUMENT = re.compile(rf"\b({'|'.join(_ARGUMENTS)})=(\([^()]*\)|\['[^']*'\]|'[^']*')")
+_ARGUMENT = re.compile(rf"\b({'|'.join(_ARGUMENTS)})=(\([^()]*\)|\['[^']*'\]|'[^']*'|\d+)")
 
 
 def with_flags(message: str) -> str:
@@ -80,6 +82,7 @@ def _settings_pattern() -> re.Pattern[str]:
 
 def _flag(match: re.Match[str]) -> str:
     name = match[1].replace("_", "-").replace("graphs", "graph")
+    name = "weight-column" if name == "weight" else name
     value = ",".join(part.strip("' ") for part in match[2].strip("()[]").split(", "))
     return f"--{name} {value or repr(value)}"
 

@@ -66,6 +66,15 @@ Valid = Annotated[
         rich_help_panel=_ADVANCED,
     ),
 ]
+Negatives = Annotated[
+    Path | None,
+    typer.Option(
+        "--negatives",
+        help="File of triples that are false, as negatives of negative-sampling or margin.",
+        show_default=False,
+        rich_help_panel=_ADVANCED,
+    ),
+]
 SettingsFile = Annotated[
     Path | None,
     typer.Option(
@@ -114,6 +123,7 @@ def _train(  # noqa: PLR0913
     *,
     to: Out = None,
     valid: Valid = None,
+    negatives: Negatives = None,
     settings_file: SettingsFile = None,
     resume_from: Resume = None,
     begin_from: From = None,
@@ -149,6 +159,7 @@ def _train(  # noqa: PLR0913
             or given
             or options
             or valid is not None
+            or negatives is not None
         ):
             raise SettingsError(
                 "--resume uses the graph and settings of the run: omit all other options"
@@ -160,7 +171,7 @@ def _train(  # noqa: PLR0913
     file = settings_file or _settings_of(begin_from)
     values, where = _values(file, given, options, method)
     settings = make_settings(values, where)
-    graph = _graph(source, begin_from, reading)
+    graph = _graph(source, begin_from, reading, negatives)
     graph = _with_validation(graph, valid, begin_from, refit=settings.training.refit)
     settings = settings.for_graph(graph)
     if to is None:
@@ -181,8 +192,11 @@ def _train(  # noqa: PLR0913
     _report(run.metrics, to)
 
 
-def _graph(source: str | None, begin_from: Path | None, reading: Reading) -> KnowledgeGraph:
+def _graph(
+    source: str | None, begin_from: Path | None, reading: Reading, negatives: Path | None
+) -> KnowledgeGraph:
     """Read the graph, or load the one of the run to start from, and print its warnings."""
+    from fivestar.graph.negatives import with_negatives  # noqa: PLC0415  (slow to import)
     from fivestar.graph.storage import load_graph  # noqa: PLC0415  (slow to import)
 
     if source is None and begin_from is not None:
@@ -191,7 +205,7 @@ def _graph(source: str | None, begin_from: Path | None, reading: Reading) -> Kno
         graph = read_source(source, reading)
     for message in graph.report.warnings:
         warn(message)
-    return graph
+    return graph if negatives is None else with_negatives(graph, negatives)
 
 
 def _with_validation(

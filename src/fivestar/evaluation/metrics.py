@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fivestar.evaluation.ranking import Ranks
+from fivestar.evaluation.ranks import Ranks
 
 HITS = (1, 3, 10)
 _RESAMPLES = 1_000

@@ -8,8 +8,6 @@ matrix product as those of the others, so ties are exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import IntEnum
 from functools import partial
 
 import numpy as np
@@ -17,8 +15,10 @@ import numpy.typing as npt
 import torch
 
 from fivestar.errors import NonFiniteScore, SettingsError
+from fivestar.evaluation.ranks import Numbers, Ranks
 from fivestar.graph.known_answers import KnownAnswers, query_keys
 from fivestar.graph.queries import Queries
+from fivestar.graph.relation_candidates import RelationCandidates
 from fivestar.models.base import Model
 from fivestar.models.scoring import Tile, score_parts
 from fivestar.models.sharding import Shard
@@ -26,79 +26,12 @@ from fivestar.models.similarity import TILE
 from fivestar.runs.units import format_bytes, parse_bytes
 from fivestar.threads import coarse_threads, run_parts, split_work
 
-Numbers = npt.NDArray[np.int64]
 # Default for the bytes of scores held at once.
 SCORE_BYTES = 64 << 20
 # Measured: code and buffers of the matrix products; bytes a fact for queries and known answers.
 BASE_BYTES = 96 << 20
 FACT_BYTES = 160
 Progress = Callable[[int, int], None]
-
-
-class SelfCandidate(IntEnum):
-    """How the entity of a query compares with the target, as a candidate answer."""
-
-    EXCLUDED = 0  # it is the target or another known answer, so it is not ranked
-    BELOW = 1
-    TIED = 2
-    ABOVE = 3
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """Ranks of true answers, and the number of candidates that each was ranked among.
-
-    `self_candidate` holds a `SelfCandidate` per rank.
-    """
-
-    optimistic: Numbers
-    pessimistic: Numbers
-    candidates: Numbers
-    self_candidate: npt.NDArray[np.int8]
-
-    @property
-    def realistic(self) -> npt.NDArray[np.float64]:
-        """Return the mean of optimistic and pessimistic ranks."""
-        return (self.optimistic + self.pessimistic) / 2
-
-    def __len__(self) -> int:
-        return len(self.optimistic)
-
-    def __add__(self, other: Ranks) -> Ranks:
-        return Ranks(
-            np.concatenate([self.optimistic, other.optimistic]),
-            np.concatenate([self.pessimistic, other.pessimistic]),
-            np.concatenate([self.candidates, other.candidates]),
-            np.concatenate([self.self_candidate, other.self_candidate]),
-        )
-
-    def take(self, rows: npt.NDArray[np.bool_]) -> Ranks:
-        """Return the ranks of the marked rows."""
-        return Ranks(
-            self.optimistic[rows],
-            self.pessimistic[rows],
-            self.candidates[rows],
-            self.self_candidate[rows],
-        )
-
-    @property
-    def self_answers(self) -> npt.NDArray[np.bool_]:
-        """Return which queries rank their own entity, not a true answer, above the target."""
-        above: npt.NDArray[np.bool_] = self.self_candidate == SelfCandidate.ABOVE
-        return above
-
-    def without_self(self, rows: npt.NDArray[np.bool_]) -> Ranks:
-        """Return the ranks with the query's own entity removed from the candidates of these rows.
-
-        The same ranks as if that entity had not been scored, so no second ranking is needed.
-        """
-        own = np.where(rows, self.self_candidate, SelfCandidate.EXCLUDED)
-        return Ranks(
-            self.optimistic - (own == SelfCandidate.ABOVE),
-            self.pessimistic - (own >= SelfCandidate.TIED),
-            self.candidates - (own != SelfCandidate.EXCLUDED),
-            np.where(rows, np.int8(SelfCandidate.EXCLUDED), self.self_candidate),
-        )
 
 
 def check_no_nan(scores: npt.NDArray[np.floating]) -> None:
@@ -110,8 +43,6 @@ def check_no_nan(scores: npt.NDArray[np.floating]) -> None:
         )
 
 
-@torch.no_grad()
-@coarse_threads()
 def rank_answers(
     model: Model,
     queries: Queries,
@@ -136,6 +67,35 @@ def rank_answers(
     Raises:
         NonFiniteScore: if a score is NaN.
     """
+    return rank_answers_twice(model, queries, answers, known, None, score_bytes, progress)[0]
+
+
+@torch.no_grad()
+@coarse_threads()
+def rank_answers_twice(
+    model: Model,
+    queries: Queries,
+    answers: npt.NDArray[np.integer],
+    known: KnownAnswers,
+    candidates: RelationCandidates | None,
+    score_bytes: int = SCORE_BYTES,
+    progress: Progress | None = None,
+) -> tuple[Ranks, Ranks | None]:
+    """Rank as `rank_answers` does, and also among the candidates of each relation only.
+
+    Args:
+        model: the model.
+        queries: B queries for heads or tails.
+        answers: (B,) the true answers.
+        known: known answers to filter out; they must include `answers`.
+        candidates: the candidates by relation. A true answer that is none of them is ranked among
+            them nevertheless. None: there is no second ranking.
+        score_bytes: bytes of scores held at once.
+        progress: called with (queries done, number of queries).
+
+    Returns:
+        The ranks among all entities, and those among the candidates, both of the same scores.
+    """
     # Ordered by side and relation, so that queries scored together are contiguous.
     keys = query_keys(queries.reciprocal_relation, queries.entity, model.num_entities)
     _, first_of, query_of = np.unique(keys, return_index=True, return_inverse=True)
@@ -143,8 +103,7 @@ def rank_answers(
     by_query = np.argsort(query_of, kind="stable")
     pair_start = np.searchsorted(query_of[by_query], np.arange(len(distinct) + 1))
     scores = _Scores(model, score_bytes, len(distinct))
-    ranks = np.empty((3, len(answers)), np.int64)
-    self_candidate = np.empty(len(answers), np.int8)
+    found = [Ranks.empty(len(answers)) for _ in range(1 if candidates is None else 2)]
     for first in range(0, len(distinct), scores.rows):
         batch = distinct[first : first + scores.rows]
         pairs = by_query[pair_start[first] : pair_start[first + len(batch)]]
@@ -153,14 +112,16 @@ def rank_answers(
         rows = query_of[pairs] - first
         target = scores.at(rows, answers[pairs])
         scores.mask(known_row, known_id)
-        # Masked scores are NaN now, so known answers and the target compare as EXCLUDED.
-        self_candidate[pairs] = _compare_self(scores.at(rows, queries.entity[pairs]), target)
-        above, tied = scores.compare(rows, target)
-        others = model.num_entities - np.bincount(known_row, minlength=len(batch))[rows]
-        ranks[:, pairs] = above + 1, above + tied + 1, others + 1
+        others = model.num_entities - np.bincount(known_row, minlength=len(batch))
+        for ranks in found:
+            if candidates is not None and ranks is not found[0]:
+                others = scores.keep(candidates, batch, known_row, known_id)
+            # Masked scores are NaN now, so known answers and the target compare as EXCLUDED.
+            own = _compare_self(scores.at(rows, queries.entity[pairs]), target)
+            ranks.set(pairs, scores.compare(rows, target), others[rows], own)
         if progress is not None:
             progress(first + len(batch), len(distinct))
-    return Ranks(ranks[0], ranks[1], ranks[2], self_candidate)
+    return found[0], found[1] if len(found) > 1 else None
 
 
 def _compare_self(own: torch.Tensor, target: torch.Tensor) -> npt.NDArray[np.int8]:
@@ -228,6 +189,29 @@ class _Scores:
             own = self._owned(entities)
             rows, entities = rows[own], entities[own]
         self.buffer.view(-1)[self._flat_index(rows, entities)] = torch.nan
+
+    def keep(
+        self,
+        candidates: RelationCandidates,
+        queries: Queries,
+        known_row: npt.NDArray[np.integer],
+        known_id: npt.NDArray[np.integer],
+    ) -> Numbers:
+        """Exclude all entities but the candidates of each query from comparisons.
+
+        Returns:
+            The number of candidates (rows,) that are not known answers.
+        """
+        others = np.zeros(len(queries), np.int64)
+        for rows, mask in candidates.by_relation(queries):
+            own = mask[self.shard.start : self.shard.stop]
+            index = self._tensor(rows)[:, None]
+            for tile, start in zip(self.buffer, range(0, self.entities, self.width), strict=False):
+                excluded = np.flatnonzero(~own[start : start + self.width])
+                tile[index, self._tensor(excluded)] = torch.nan
+            others[rows] = mask.sum()
+        is_candidate = candidates.contain(queries.reciprocal_relation[known_row], known_id)
+        return others - np.bincount(known_row[is_candidate], minlength=len(queries))
 
     def compare(self, rows: Numbers, target: torch.Tensor) -> tuple[Numbers, Numbers]:
         """Return how many scores of each row are above its target, and how many equal it."""

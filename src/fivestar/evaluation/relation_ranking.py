@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fivestar.evaluation.ranking import Ranks, SelfCandidate, check_no_nan
+from fivestar.evaluation.ranking import check_no_nan
+from fivestar.evaluation.ranks import Ranks, SelfCandidate
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers
 from fivestar.graph.triples import Triples

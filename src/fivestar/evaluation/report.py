@@ -9,16 +9,45 @@ import numpy as np
 import numpy.typing as npt
 
 from fivestar.evaluation.metrics import HITS, mrr_interval, rank_metrics, self_answer_metrics
-from fivestar.evaluation.ranking import SCORE_BYTES, Progress, Ranks, rank_answers
+from fivestar.evaluation.ranking import SCORE_BYTES, Progress, rank_answers_twice
+from fivestar.evaluation.ranks import Ranks
+from fivestar.graph.choices import CandidateChoice
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import Side, both_sides
+from fivestar.graph.relation_candidates import candidates_of
 from fivestar.graph.statistics import relation_profiles
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.models.scoring import has_reciprocals
 
 Grouping = Literal["relation", "side", "category", "seen"]
+
+
+@dataclass(frozen=True)
+class RanksAmong:
+    """Ranks among the candidates of each relation only, beside those among all entities.
+
+    `outside` are the true answers of tail and head queries that are no candidates: they are ranked
+    among the candidates nevertheless, so no query is easier for missing its answer.
+    """
+
+    candidates: CandidateChoice
+    head_ranks: Ranks
+    tail_ranks: Ranks
+    outside: int
+
+    def metrics(self, hits: tuple[int, ...] = HITS) -> dict[str, Any]:
+        """Return the metrics of both sides together, and of each side below `heads` and `tails`."""
+        both = self.tail_ranks + self.head_ranks
+        return {
+            "candidates": self.candidates,
+            **rank_metrics(both, hits),
+            "mean_candidates": float(both.candidates.mean()),
+            "outside": self.outside,
+            "heads": rank_metrics(self.head_ranks, hits),
+            "tails": rank_metrics(self.tail_ranks, hits),
+        }
 
 
 @dataclass(frozen=True)
@@ -34,6 +63,7 @@ class Evaluation:
     tail_ranks: Ranks
     self_hidden: npt.NDArray[np.bool_]
     heads_by: Literal["reciprocal relations", "exhaustive scoring"] = "reciprocal relations"
+    among: RanksAmong | None = None
 
     def metrics(self, hits: tuple[int, ...] = HITS) -> dict[str, Any]:
         """Return the metrics of both sides together, and of each side below `heads` and `tails`."""
@@ -43,6 +73,7 @@ class Evaluation:
             "mrr_95": list(mrr_interval(self.tail_ranks + self.head_ranks)),
             **self._sides(hits),
             "heads_by": self.heads_by,
+            **({} if self.among is None else {"among": self.among.metrics(hits)}),
         }
 
     def by_group(
@@ -100,6 +131,7 @@ def evaluate(
     known: KnownAnswers | None = None,
     score_bytes: int = SCORE_BYTES,
     progress: Progress | None = None,
+    candidates: CandidateChoice = "all",
 ) -> Evaluation:
     """Rank the tail and the head of each triple.
 
@@ -110,6 +142,8 @@ def evaluate(
         known: known answers to filter out; by default those of all splits and of `triples`.
         score_bytes: bytes of scores held at once.
         progress: called with (queries done, number of queries).
+        candidates: also rank among the "observed" candidates of each relation, or those of the
+            same "types", as in `RelationCandidates`.
 
     Returns:
         The ranks, in the order of the triples.
@@ -121,13 +155,22 @@ def evaluate(
     if known is None:
         known = KnownAnswers.of(with_reciprocals(graph.facts + triples, relations))
     queries, answers = both_sides(triples, relations)
-    ranks = rank_answers(model, queries, answers, known, score_bytes, progress)
+    chosen = candidates_of(graph, candidates)
+    ranks, among = rank_answers_twice(model, queries, answers, known, chosen, score_bytes, progress)
+    is_head = queries.side == Side.HEAD
+    ranks_among = None
+    if chosen is not None and among is not None:
+        outside = ~chosen.contain(queries.reciprocal_relation, answers)
+        ranks_among = RanksAmong(
+            candidates, among.take(is_head), among.take(~is_head), int(outside.sum())
+        )
     return Evaluation(
         triples,
-        head_ranks=ranks.take(queries.side == Side.HEAD),
-        tail_ranks=ranks.take(queries.side == Side.TAIL),
+        head_ranks=ranks.take(is_head),
+        tail_ranks=ranks.take(~is_head),
         self_hidden=~graph.allows_self_answers[triples.relations],
         heads_by=(
             "reciprocal relations" if has_reciprocals(model, relations) else "exhaustive scoring"
         ),
+        among=ranks_among,
     )

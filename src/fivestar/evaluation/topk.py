@@ -15,6 +15,7 @@ from torch import Tensor
 from fivestar.evaluation.ranking import Progress, check_no_nan
 from fivestar.graph.known_answers import KnownAnswers
 from fivestar.graph.queries import Ids, Queries
+from fivestar.graph.relation_candidates import RelationCandidates
 from fivestar.models.base import Model
 from fivestar.models.scoring import BATCH_SIZE, Tile, new_parts, score_parts
 from fivestar.models.sharding import Shard
@@ -37,12 +38,14 @@ class AnswerFilter:
         entities: (num_entities,) mask of allowed entities; None: all.
         allows_self: per relation, whether the entity of a query may be its answer; a known answer
             always may. None: always.
+        candidates: the entities that may be answers, by relation and side; None: all.
     """
 
     known: KnownAnswers
     which: Which = "all"
     entities: npt.NDArray[np.bool_] | None = None
     allows_self: npt.NDArray[np.bool_] | None = None
+    candidates: RelationCandidates | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,12 @@ def _top_k(model: Model, queries: Queries, k: int, answer_filter: AnswerFilter) 
         torch.as_tensor(ids, device=device) for ids in (without_self, queries.entity[without_self])
     )
     k = min(k, num_entities)
+    excluded = [
+        (torch.as_tensor(rows, device=device), torch.as_tensor(~mask, device=device))
+        for rows, mask in (
+            answer_filter.candidates.by_relation(queries) if answer_filter.candidates else ()
+        )
+    ]
 
     def best_of(tiles: Iterator[Tile]) -> tuple[Tensor, Tensor, Tensor]:
         best = model.entities.new_full((len(queries), k), -torch.inf)
@@ -167,6 +176,9 @@ def _top_k(model: Model, queries: Queries, k: int, answer_filter: AnswerFilter) 
             scores[self_row[here], self_column[here] - start] = -torch.inf
             if allowed is not None:
                 scores[:, ~allowed[start : start + scores.shape[1]]] = -torch.inf
+            for rows, others in excluded:
+                columns = others[start : start + scores.shape[1]].nonzero()[:, 0]
+                scores[rows[:, None], columns] = -torch.inf
             tile_best, columns = _largest(scores, k)
             best, ids = _merge(best, ids, tile_best, columns + start)
         return best, ids, log_total

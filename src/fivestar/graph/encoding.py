@@ -18,7 +18,7 @@ import pyarrow as pa
 from fivestar.errors import GraphError
 from fivestar.graph.arrow import from_arrow, to_arrow
 from fivestar.graph.readers.base import TripleColumns
-from fivestar.graph.triples import Ids, Triples
+from fivestar.graph.triples import FactWeights, Ids, Triples
 from fivestar.graph.vocabulary import NAME_TYPE
 
 # Bytes of names per group. Smaller groups use less memory but repeat more names.
@@ -83,6 +83,8 @@ class Encoder:
 
     def encode(self, pieces: Iterable[TripleColumns]) -> Triples:
         """Return all pieces of a source as triples; new names get the next ids."""
+        weights: list[FactWeights] = []
+        pieces = _noting_weights(pieces, weights)
         done: list[tuple[Ids, Ids, Ids]] = []
         pending: list[list[_EncodedColumn]] = []
         size = 0
@@ -100,7 +102,9 @@ class Encoder:
         if not done:
             return Triples.of([])
         heads, relations, tails = (np.concatenate(column) for column in zip(*done, strict=True))
-        return Triples(heads, relations, tails)
+        return Triples(
+            heads, relations, tails, weights=np.concatenate(weights) if weights else None
+        )
 
     def _assign_ids(self, groups: list[list[_EncodedColumn]]) -> Iterator[tuple[Ids, Ids, Ids]]:
         """Yield heads, relations and tails of each group as ids."""
@@ -115,6 +119,16 @@ class Encoder:
             heads, tails, relations = group
             group.clear()
             yield head_ids[heads.codes], rel_ids[relations.codes], tail_ids[tails.codes]
+
+
+def _noting_weights(
+    pieces: Iterable[TripleColumns], weights: list[FactWeights]
+) -> Iterator[TripleColumns]:
+    """Yield the pieces; append the weights of each to a list."""
+    for piece in pieces:
+        if piece.weights is not None:
+            weights.append(piece.weights)
+        yield piece
 
 
 def _groups(pieces: Iterable[TripleColumns]) -> Iterator[list[pa.ChunkedArray]]:

@@ -125,7 +125,12 @@ def _convert_file(
         and _may_include_splits(source, options)
     )
     literals: LiteralsAs = "literals" if options.literals == "keep" else "names"
-    write_options = WriteOptions("include" if has_splits else "omit", "nodes", literals)
+    write_options = WriteOptions(
+        "include" if has_splits else "omit",
+        "nodes",
+        literals,
+        "omit" if options.weight is None else "include",
+    )
     tally = make_tally(source, "")
     counts: Counter[str] = Counter()
     pieces = reader_for(source, options.format).read(source, options, tally)

@@ -77,6 +77,7 @@ class KnowledgeGraph:
         valid: the validation facts, with duplicates as published.
         test: the test facts, with duplicates as published.
         types: the types of entities, if there are any.
+        negatives: triples that are known to be false, for training, if there are any.
         report: how the lines of the source were used.
     """
 
@@ -87,6 +88,7 @@ class KnowledgeGraph:
     valid: Triples = field(default_factory=lambda: Triples.of([]))
     test: Triples = field(default_factory=lambda: Triples.of([]))
     types: EntityTypes | None = None
+    negatives: Triples | None = None
     report: ReadReport = field(default_factory=ReadReport, compare=False)
 
     __hash__ = None  # type: ignore[assignment]
@@ -171,7 +173,8 @@ class KnowledgeGraph:
         relation = self.relations.ids_in(into.relations)
         columns = (entity[triples.heads], relation[triples.relations], entity[triples.tails])
         known = np.all([column >= 0 for column in columns], axis=0)
-        return Triples(*(column[known] for column in columns))
+        weights = None if triples.weights is None else triples.weights[known]
+        return Triples(*(column[known] for column in columns), weights=weights)
 
     def named(self, triples: Triples) -> pa.Table:
         """Return triples by name, as a table with the columns head, relation and tail."""
@@ -183,11 +186,21 @@ class KnowledgeGraph:
             }
         )
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether facts of any split have weights."""
+        return any(triples.weights is not None for triples in self.splits.values())
+
     def to_arrow(self) -> pa.Table:
-        """Return all facts by name: head, relation, tail and split. It reads back the same."""
+        """Return all facts by name: head, relation, tail, weight if they have some, and split.
+
+        It reads back the same, with `weight="weight"` if there are weights.
+        """
         tables = []
         for split, triples in self.splits.items():
             table = self.named(triples)
+            if self.is_weighted:
+                table = table.append_column("weight", to_arrow(triples.weights_or_ones))
             column = pa.repeat(pa.scalar(split), len(triples)).dictionary_encode()
             tables.append(table.append_column("split", column.cast(_SPLIT_TYPE)))
         return pa.concat_tables(tables).unify_dictionaries()
@@ -200,8 +213,8 @@ class KnowledgeGraph:
     def to_networkx(self) -> Any:
         """Return the facts as a MultiDiGraph: the relation is the key of an edge.
 
-        Edges have the attribute split, nodes the attributes label and types. A fact of several
-        splits is one edge, with the first of them.
+        Edges have the attribute split, and weight if facts have weights; nodes have the attributes
+        label and types. A fact of several splits is one edge, with the first of them.
         """
         networkx = require("networkx", "networkx", "a MultiDiGraph")
         graph = networkx.MultiDiGraph(name=self.name)
@@ -215,7 +228,9 @@ class KnowledgeGraph:
             graph.add_node(name, **attributes)
         for split, triples in self.splits.items():
             columns = (column.to_pylist() for column in self.named(triples).columns)
-            for head, relation, tail in zip(*columns, strict=True):
+            attribute = {"weight": triples.weights_or_ones.tolist()} if self.is_weighted else {}
+            for row, (head, relation, tail) in enumerate(zip(*columns, strict=True)):
                 if not graph.has_edge(head, tail, relation):
-                    graph.add_edge(head, tail, relation, split=split)
+                    own = {name: values[row] for name, values in attribute.items()}
+                    graph.add_edge(head, tail, relation, split=split, **own)
         return graph

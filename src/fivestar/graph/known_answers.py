@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,17 @@ import numpy.typing as npt
 from fivestar.graph.triples import Ids, Triples
 
 Keys = npt.NDArray[np.int64]
+_Value = TypeVar("_Value", np.int32, np.float32)
 
 
 def with_reciprocals(triples: Triples, relations: int) -> Triples:
     """Return all (h, r, t), followed by all (t, r + relations, h)."""
-    return triples + Triples(triples.tails, triples.relations + np.int32(relations), triples.heads)
+    return triples + Triples(
+        triples.tails,
+        triples.relations + np.int32(relations),
+        triples.heads,
+        weights=triples.weights,
+    )
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,8 @@ def query_keys(
 
 
 def expand(
-    begin: npt.NDArray[np.int64], count: npt.NDArray[np.int64], values: Ids
-) -> tuple[npt.NDArray[np.int64], Ids]:
+    begin: npt.NDArray[np.int64], count: npt.NDArray[np.int64], values: npt.NDArray[_Value]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[_Value]]:
     """Expand ranges of values.
 
     Args:

@@ -26,6 +26,12 @@ DESCRIPTIONS = (
     "<https://schema.org/description>",
     "<http://purl.org/dc/terms/description>",
 )
+# How weights are written: nodes that represent facts, with this property. The prefix is that of a
+# term, with its bracket.
+WEIGHT = "<urn:fivestar:weight>"
+OWN_STATEMENT = "<urn:fivestar:statement:"
+# What a node that represents a fact says about it.
+PARTS = (f"<{RDF}subject>", f"<{RDF}predicate>", f"<{RDF}object>")
 # Named graphs of the splits in one file.
 SPLIT_GRAPHS = {f"<urn:fivestar:split:{split}>": split for split in ("train", "valid", "test")}
 # The named graph of predicted links: not read as facts, unless it is selected.

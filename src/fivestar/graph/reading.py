@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fivestar.errors import BadSource, GraphWarning
+from fivestar.errors import BadSource, GraphWarning, SettingsError
 from fivestar.graph.annotations import with_annotation_files, with_annotations
 from fivestar.graph.checks import suspicious_findings
 from fivestar.graph.choices import (
@@ -53,6 +53,7 @@ def read_graph(  # noqa: PLR0913
     literals: LiteralChoice = "drop",
     types: TypeChoice = "types",
     language: str = "en",
+    weight: str | int | None = None,
     name: str | None = None,
     progress: Progress | None = None,
 ) -> KnowledgeGraph:
@@ -79,6 +80,10 @@ def read_graph(  # noqa: PLR0913
             entities, with names such as '"text"@en'.
         types: read rdf:type as "types" of entities, or as a relation ("triples").
         language: the preferred language of labels; then labels without a language, then any.
+        weight: the name or number (from 0) of the column with the weights of facts; of an edge
+            attribute (NetworkX), or the IRI of a property of annotated or reified statements (RDF).
+            A fact of weight w counts like w copies of it in training; of a fact that is repeated
+            with other weights, the largest counts. By default facts have no weights.
         name: the name of the graph; by default that of its file or folder.
         progress: called with (bytes done, bytes in total) while large files are read.
 
@@ -110,6 +115,7 @@ def read_graph(  # noqa: PLR0913
         literals,
         types,
         language,
+        weight=weight,
     )
     return read_with(options, source, name)
 
@@ -129,6 +135,11 @@ def read_with(
                 f"{folder / 'graph'}"
             )
         if folder is not None and is_saved_graph(folder):
+            if options.weight is not None:
+                raise SettingsError(
+                    f"weight={options.weight!r}: {folder} is a saved graph, which has the weights "
+                    "that it was saved with; omit weight"
+                )
             return replace(load_graph(folder), name=name)
         sources = {"train": path} if folder is None else split_files(folder, options.format)
     elif isinstance(source, Mapping):

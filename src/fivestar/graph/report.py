@@ -14,7 +14,7 @@ class SplitReport:
     """How the lines of one split were used.
 
     `lines` = headers + blanks + bad_lines + triples + duplicates, and for RDF + literals (dropped)
-    + labels (and descriptions) + types + other_graphs.
+    + labels (and descriptions) + types + other_graphs + weights (statements that give weights).
     """
 
     source: str = ""
@@ -29,6 +29,7 @@ class SplitReport:
     types: int = 0
     other_graphs: int = 0
     skipped: tuple[SkippedLine, ...] = ()
+    weights: int = 0
 
     @classmethod
     def of(cls, tally: Tally, triples: int, distinct: int) -> SplitReport:
@@ -46,6 +47,7 @@ class SplitReport:
             types=tally.types,
             other_graphs=tally.other_graphs,
             skipped=tuple(tally.skipped),
+            weights=tally.weights,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,15 @@ class HeldOut:
     lines: int
 
 
+class WeightProfile(NamedTuple):
+    """The weights of the facts of a split: how many there are, and their range."""
+
+    facts: int
+    minimum: float
+    mean: float
+    maximum: float
+
+
 @dataclass(frozen=True)
 class GraphProfile:
     """The statistics of a graph, as shown by `fivestar graph info`."""
@@ -96,6 +105,15 @@ class GraphProfile:
         return reports
 
     @property
+    def weights(self) -> dict[str, WeightProfile]:
+        """The weights by split; splits without weights or facts are omitted."""
+        return {
+            name: WeightProfile(len(w), float(w.min()), float(w.mean()), float(w.max()))
+            for name, triples in self.graph.splits.items()
+            if (w := triples.weights) is not None and len(w)
+        }
+
+    @property
     def categories(self) -> dict[str, int]:
         """The number of relations per category."""
         return {c: sum(r.category == c for r in self.relations) for c in _CATEGORIES}
@@ -114,6 +132,7 @@ class GraphProfile:
             "entities": len(graph.entities),
             "relations": len(graph.relations),
             "splits": {name: asdict(split) for name, split in self.splits.items()},
+            "weights": {name: weights._asdict() for name, weights in self.weights.items()},
             "degrees": {"percentiles": self.degrees, "histogram": self.degree_histogram},
             "relation_categories": self.categories,
             "pair_redundancy": round(graph.pair_redundancy, 4),

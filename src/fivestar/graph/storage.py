@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,7 +23,7 @@ from fivestar.files import atomic_folder, sync_file
 from fivestar.graph.arrow import from_arrow, to_arrow
 from fivestar.graph.knowledge_graph import SPLITS, EntityTypes, KnowledgeGraph
 from fivestar.graph.report import ReadReport
-from fivestar.graph.triples import Ids, Triples
+from fivestar.graph.triples import FactWeights, Ids, Triples
 from fivestar.graph.vocabulary import Vocabulary
 
 MANIFEST = "manifest.json"
@@ -103,6 +104,9 @@ def load_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Knowle
             entities=entities,
             relations=relations,
             types=_types(tables, len(entities)),
+            negatives=_triples(tables["negatives.parquet"], len(entities), len(relations))
+            if "negatives.parquet" in tables
+            else None,
             report=ReadReport.from_json(manifest["report"]),
             **splits,
         )
@@ -128,8 +132,17 @@ def _tables(graph: KnowledgeGraph) -> dict[str, pa.Table]:
         "entities.parquet": _vocabulary_table(graph.entities),
         "relations.parquet": _vocabulary_table(graph.relations),
     }
-    for split, triples in graph.splits.items():
-        columns = {"head": triples.heads, "relation": triples.relations, "tail": triples.tails}
+    parts = dict(graph.splits)
+    if graph.negatives is not None:
+        parts["negatives"] = graph.negatives
+    for split, triples in parts.items():
+        columns: dict[str, npt.NDArray[Any]] = {
+            "head": triples.heads,
+            "relation": triples.relations,
+            "tail": triples.tails,
+        }
+        if triples.weights is not None:
+            columns["weight"] = triples.weights
         tables[f"{split}.parquet"] = _table(columns)
     if graph.types is not None:
         tables["type_names.parquet"] = _vocabulary_table(graph.types.vocabulary)
@@ -139,7 +152,7 @@ def _tables(graph: KnowledgeGraph) -> dict[str, pa.Table]:
     return tables
 
 
-def _table(columns: Mapping[str, Ids]) -> pa.Table:
+def _table(columns: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
     return pa.table({title: to_arrow(column) for title, column in columns.items()})
 
 
@@ -210,6 +223,7 @@ def _triples(table: pa.Table, entities: int, relations: int) -> Triples:
         _ids(table["head"], entities),
         _ids(table["relation"], relations),
         _ids(table["tail"], entities),
+        weights=_weights(table["weight"]) if "weight" in table.column_names else None,
     )
 
 
@@ -221,6 +235,16 @@ def _types(tables: Mapping[str, pa.Table], entities: int) -> EntityTypes | None:
     return EntityTypes(
         vocabulary, _ids(table["entity"], entities), _ids(table["type"], len(vocabulary))
     )
+
+
+def _weights(column: pa.ChunkedArray) -> FactWeights:
+    parts = [from_arrow(chunk) for chunk in column.chunks if not chunk.null_count]
+    weights = np.concatenate(parts) if parts else np.empty(0)
+    if len(weights) != len(column) or weights.dtype != np.float64:
+        raise ValueError("missing weights")
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ValueError("weights that are not finite numbers of at least 0")
+    return weights
 
 
 def _ids(column: pa.ChunkedArray, count: int) -> Ids:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +13,15 @@ from fivestar.graph.arrow import from_arrow, to_arrow
 
 Ids = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.int64]
+FactWeights = npt.NDArray[np.float64]
 _KEY_LIMIT = 2**63
 
 
 @dataclass(frozen=True, eq=False)
 class Triples:
-    """Facts (head, relation, tail) as three read-only columns (n) of ids.
+    """Facts (head, relation, tail) as three read-only columns (n) of ids, optionally with weights.
+
+    A fact of weight w counts like w copies of it in training; without weights, each counts once.
 
     >>> facts = Triples.of([(0, 0, 1), (1, 0, 2)])
     >>> len(facts), facts.tails.tolist(), facts.array.tolist()
@@ -28,6 +31,7 @@ class Triples:
     heads: Ids
     relations: Ids
     tails: Ids
+    weights: FactWeights | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for column in ("heads", "relations", "tails"):
@@ -36,6 +40,8 @@ class Triples:
                 raise GraphError("heads, relations and tails must have the same length")
             values.flags.writeable = False
             object.__setattr__(self, column, values)
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _checked(self.weights, len(self.heads)))
 
     @classmethod
     def of(cls, rows: npt.ArrayLike) -> Triples:
@@ -56,7 +62,7 @@ class Triples:
             return NotImplemented
         return all(
             np.array_equal(getattr(self, column), getattr(other, column))
-            for column in ("heads", "relations", "tails")
+            for column in ("heads", "relations", "tails", "weights")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -66,17 +72,36 @@ class Triples:
 
     def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Triples:
         """Return the triples at rows (indices or a mask)."""
-        return Triples(self.heads[rows], self.relations[rows], self.tails[rows])
+        weights = None if self.weights is None else self.weights[rows]
+        return Triples(self.heads[rows], self.relations[rows], self.tails[rows], weights=weights)
 
     def __add__(self, other: Triples) -> Triples:
+        weights = None
+        if self.weights is not None or other.weights is not None:
+            weights = np.concatenate([self.weights_or_ones, other.weights_or_ones])
         return Triples(
             np.concatenate([self.heads, other.heads]),
             np.concatenate([self.relations, other.relations]),
             np.concatenate([self.tails, other.tails]),
+            weights=weights,
         )
 
+    @property
+    def weights_or_ones(self) -> FactWeights:
+        """The weights (n); 1 each if there are none."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
+    def with_weights(self, weights: npt.ArrayLike | None) -> Triples:
+        """Return the same facts with these weights (n), or with none.
+
+        Raises:
+            GraphError: if they are not finite numbers of at least 0, one per fact.
+        """
+        array = None if weights is None else np.asarray(weights, np.float64)
+        return Triples(self.heads, self.relations, self.tails, weights=array)
+
     def distinct(self) -> Triples:
-        """Return each fact once, in the order of first appearance."""
+        """Return each fact once, in the order of first appearance, with its largest weight."""
         (keys,) = comparable_keys(self)
         repeated = _repeated_values(keys)
         if not len(repeated):
@@ -84,17 +109,34 @@ class Triples:
         # Only repeated facts need the expensive search for their first row.
         is_repeated = pc.is_in(to_arrow(keys), value_set=to_arrow(repeated))
         rows = from_arrow(pc.indices_nonzero(is_repeated))
-        _, first = np.unique(keys[rows], return_index=True)
+        _, first, fact = np.unique(keys[rows], return_index=True, return_inverse=True)
         keep = np.ones(len(self), dtype=bool)
         keep[rows] = False
         keep[rows[first]] = True
-        return self.take(keep)
+        if self.weights is None:
+            return self.take(keep)
+        largest = np.zeros(len(first))
+        np.maximum.at(largest, fact, self.weights[rows])
+        weights = self.weights.copy()
+        weights[rows[first]] = largest
+        return self.with_weights(weights).take(keep)
 
     def are_in(self, others: Triples) -> npt.NDArray[np.bool_]:
         """Return a mask (n) of the facts that are among others."""
         mine, theirs = comparable_keys(self, others)
         is_member = pc.is_in(to_arrow(mine), value_set=to_arrow(theirs))
         return from_arrow(is_member.cast("uint8")).astype(bool)
+
+
+def _checked(weights: FactWeights, count: int) -> FactWeights:
+    """Return weights as a read-only array, or raise `GraphError`."""
+    values = np.ascontiguousarray(weights, dtype=np.float64)
+    if values.shape != (count,):
+        raise GraphError(f"there must be one weight for each of the {count:,} facts")
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise GraphError("weights must be finite numbers of at least 0")
+    values.flags.writeable = False
+    return values
 
 
 def comparable_keys(*parts: Triples) -> list[Keys]:

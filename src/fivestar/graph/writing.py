@@ -45,6 +45,10 @@ def write_graph(
 ) -> Path:
     """Write a graph to a file, or to a new folder with train, valid and test.
 
+    Weights of facts are a column `weight` of text, Parquet and Arrow, and in RDF the property
+    urn:fivestar:weight of reified statements: `read_graph` reads them back with `weight="weight"`
+    or `weight="urn:fivestar:weight"`.
+
     Args:
         graph: the graph.
         out: a file with the extension .tsv, .csv, .nt, .nq, .ttl (each also compressed: .gz, .bz2,
@@ -121,7 +125,9 @@ def _write_file(
     parts = _parts(graph, splits)
     if len(parts) > 1 and file_format not in FORMATS_WITH_SPLITS:
         raise splits_error(path, parts)
-    options = WriteOptions("include" if len(parts) > 1 else "omit", "nodes", literals)
+    options = WriteOptions(
+        "include" if len(parts) > 1 else "omit", "nodes", literals, _weight_choice(graph)
+    )
     annotations = graph_annotations(graph)
     with atomic_file(path) as draft, open_sink(path, draft, options) as sink:
         for split, triples in parts.items():
@@ -142,7 +148,7 @@ def _write_folder(
         ending = ending.replace(ending.partition(".")[0], "csv", 1)
     annotations = graph_annotations(graph)
     # A blank node of several files must be a name, which is valid in all of them.
-    options = WriteOptions("omit", "names", literals)
+    options = WriteOptions("omit", "names", literals, _weight_choice(graph))
     with atomic_folder(folder) as draft:
         for split, triples in _parts(graph, splits).items():
             path = draft / f"{split}.{ending}"
@@ -194,7 +200,12 @@ def _pieces(graph: KnowledgeGraph, triples: Triples, split: str) -> Iterator[Tri
     for start in range(0, len(triples), _BATCH_SIZE):
         rows = slice(start, start + _BATCH_SIZE)
         part = Triples(triples.heads[rows], triples.relations[rows], triples.tails[rows])
-        yield TripleColumns.of(graph.named(part).columns, split)
+        weights = None if triples.weights is None else triples.weights[rows]
+        yield TripleColumns.of(graph.named(part).columns, split, weights)
+
+
+def _weight_choice(graph: KnowledgeGraph) -> Literal["include", "omit"]:
+    return "include" if graph.is_weighted else "omit"
 
 
 def _write_annotations(graph: KnowledgeGraph, folder: Path) -> None:

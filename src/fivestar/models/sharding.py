@@ -26,6 +26,10 @@ class LocalRows(NamedTuple):
     positions: Tensor | None  # (n,) where they are among the ids; None: everywhere
     rows: Tensor  # (n,) their rows of the local table
 
+    def select(self, values: Tensor) -> Tensor:
+        """Return those of the values (B,) of all ids that belong to the ids of this process."""
+        return values if self.positions is None else values[self.positions]
+
 
 @dataclass(frozen=True)
 class Shard:

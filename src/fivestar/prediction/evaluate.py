@@ -13,6 +13,7 @@ from fivestar.evaluation.ranking import SCORE_BYTES, Progress, score_bytes_withi
 from fivestar.evaluation.relation_ranking import rank_relations
 from fivestar.evaluation.report import Grouping
 from fivestar.evaluation.sampling import MIN_QUERIES, sample_triples, sampled_intervals
+from fivestar.graph.choices import CandidateChoice
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.reading import read_graph
@@ -71,6 +72,7 @@ def evaluate(  # noqa: PLR0913
     graph: Any = None,
     memory: str | None = None,
     sampled: int = 0,
+    candidates: CandidateChoice = "all",
     progress: Progress | None = None,
 ) -> Metrics:
     """Rank the triples of a split among all entities; see `TrainedModel.evaluate`."""
@@ -86,15 +88,17 @@ def evaluate(  # noqa: PLR0913
         warnings.warn(_REFIT, GraphWarning, stacklevel=3)
     if task == "links":
         sample = _sample(triples, sampled)
-        ranked = report.evaluate(run.model, run.graph, sample, known, score_bytes, progress)
+        ranked = report.evaluate(
+            run.model, run.graph, sample, known, score_bytes, progress, candidates
+        )
         result = Metrics(ranked.metrics(hits))
         if sampled:
             result["sampled"] = sampled_intervals(ranked, len(triples), hits)
         if by is not None:
             result[f"by_{by}"] = ranked.by_group(run.graph, by, hits)
         return result
-    if graph is not None or by is not None or sampled:
-        raise SettingsError(f"graph, by and sampled need the task links, not {task}")
+    if graph is not None or by is not None or sampled or candidates != "all":
+        raise SettingsError(f"graph, by, sampled and candidates need the task links, not {task}")
     if task == "classification":
         return Metrics(classify(run.model, run.graph))
     return Metrics(rank_metrics(rank_relations(run.model, run.graph, triples), hits))

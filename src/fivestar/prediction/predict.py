@@ -16,8 +16,10 @@ import torch
 from fivestar.cancellation import check_cancelled
 from fivestar.errors import SettingsError
 from fivestar.evaluation.topk import AnswerFilter, Which, answer_log_probs, top_k
+from fivestar.graph.choices import CandidateChoice
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.queries import Ids, Queries, Side
+from fivestar.graph.relation_candidates import candidates_of
 from fivestar.graph.triples import Triples
 from fivestar.prediction.predictions import Prediction, Split, predictions_of
 
@@ -33,6 +35,7 @@ def predict_ids(
     top: int,
     which: Which = "all",
     types: Sequence[str] = (),
+    candidates: CandidateChoice = "all",
 ) -> list[list[Prediction]]:
     """Return the best answers to queries (n, 3) by id, with −1 for the missing slot.
 
@@ -41,11 +44,17 @@ def predict_ids(
     """
     graph = trained.graph
     answer_filter = AnswerFilter(
-        trained.known_answers, which, _entities_of_types(graph, types), graph.allows_self_answers
+        trained.known_answers,
+        which,
+        _entities_of_types(graph, types),
+        graph.allows_self_answers,
+        candidates_of(graph, candidates),
     )
     is_relation_query = queries[:, 1] < 0
     if types and is_relation_query.any():
         raise SettingsError("types restrict entities; a relation has none")
+    if candidates != "all" and is_relation_query.any():
+        raise SettingsError("candidates restrict entities; ask for a head or a tail, or omit them")
     rows: list[int] = np.flatnonzero(~is_relation_query).tolist()
     answers = dict(
         zip(rows, _predict_entities(trained, queries[rows], top, answer_filter), strict=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fivestar.errors import GraphWarning, SettingsError
 from fivestar.graph.knowledge_graph import KnowledgeGraph
+from fivestar.graph.negatives import with_negatives
 from fivestar.graph.reading import read_graph
 from fivestar.models.options import options_of
 from fivestar.models.registry import MODELS
@@ -46,6 +47,7 @@ def train(  # noqa: PLR0913
     out: PathLike | None = None,
     *,
     valid: float | None = None,
+    negatives: Any = None,
     refit: bool = False,
     warm_start: PathLike | None = None,
     budget: str | dt.timedelta | None = None,
@@ -67,6 +69,9 @@ def train(  # noqa: PLR0913
         out: a new folder for the model; it can be resumed and loaded from there.
         valid: how many triples to hold out for validation, as a share or a number; 0 for none. By
             default 5 %, at least 100 and at most 10,000, but never more than a fifth.
+        negatives: triples that are known to be false, as anything `read_graph` reads; names must be
+            those of the graph. With the objectives negative-sampling and margin, half of the
+            negatives of a query are sampled from them, where it has some.
         refit: finally retrain on train and valid for the best number of epochs. The metrics stay
             those from before the refit.
         warm_start: the folder of a trained model to start from, on the same graph or another one:
@@ -105,7 +110,10 @@ def train(  # noqa: PLR0913
     if warm_start is not None and settings is None:
         settings = read_begun_run(Path(warm_start))[1]
     values = merge_settings(settings, options | ({"refit": True} if refit else {}))
-    validated = with_validation(_graph(source), valid, warm_start)
+    graph = _graph(source)
+    if negatives is not None:
+        graph = with_negatives(graph, negatives)
+    validated = with_validation(graph, valid, warm_start)
     if validated.warning:
         warnings.warn(validated.warning, GraphWarning, stacklevel=2)
     if budget is not None:

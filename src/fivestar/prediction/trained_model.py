@@ -18,6 +18,7 @@ from fivestar.evaluation.metrics import HITS
 from fivestar.evaluation.ranking import Progress
 from fivestar.evaluation.report import Grouping
 from fivestar.evaluation.topk import Which
+from fivestar.graph.choices import CandidateChoice
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import Ids
 from fivestar.graph.steps import Steps
@@ -109,6 +110,7 @@ class TrainedModel(Run):
         top: int = 10,
         which: Which = "all",
         types: Sequence[str] = (),
+        candidates: CandidateChoice = "all",
     ) -> Predictions:
         """Predict the tails of (head, relation, ?), best first.
 
@@ -118,6 +120,8 @@ class TrainedModel(Run):
             top: number of answers.
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
+            candidates: "all" entities, those "observed" on that side of the relation in train, or
+                those of the same "types": that share a type with one observed.
 
         Returns:
             The answers with rank, score, calibrated probability and state (in train, held out or
@@ -127,7 +131,7 @@ class TrainedModel(Run):
             UnknownName, AmbiguousName: if a name cannot be resolved.
             SettingsError: if `top` is below 1.
         """
-        return self.predict([(head, relation, "_")], top, which, types)[0]
+        return self.predict([(head, relation, "_")], top, which, types, candidates)[0]
 
     def predict_heads(
         self,
@@ -136,6 +140,7 @@ class TrainedModel(Run):
         top: int = 10,
         which: Which = "all",
         types: Sequence[str] = (),
+        candidates: CandidateChoice = "all",
     ) -> Predictions:
         """Predict the heads of (?, relation, tail), best first.
 
@@ -145,11 +150,13 @@ class TrainedModel(Run):
             top: number of answers.
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
+            candidates: "all" entities, those "observed" on that side of the relation in train, or
+                those of the same "types": that share a type with one observed.
 
         Returns:
             The answers, as `predict_tails` returns them; it raises the same errors.
         """
-        return self.predict([("_", relation, tail)], top, which, types)[0]
+        return self.predict([("_", relation, tail)], top, which, types, candidates)[0]
 
     def predict_relations(
         self, head: str, tail: str, top: int = 10, which: Which = "all"
@@ -174,6 +181,7 @@ class TrainedModel(Run):
         top: int = 10,
         which: Which = "all",
         types: Sequence[str] = (),
+        candidates: CandidateChoice = "all",
     ) -> list[Predictions]:
         """Answer many queries at once, each a triple of names with one slot missing ("_" or "?").
 
@@ -184,6 +192,8 @@ class TrainedModel(Run):
             top: number of answers per query.
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
+            candidates: "all" entities, those "observed" on that side of the relation in train, or
+                those of the same "types": that share a type with one observed.
 
         Returns:
             The answers to each query, as `predict_tails` returns them.
@@ -197,12 +207,17 @@ class TrainedModel(Run):
         ids = np.array([query_ids(self.graph, query) for query in queries]).reshape(-1, 3)
         for message in self.unseen_warnings(ids):
             warnings.warn(message, GraphWarning, stacklevel=3)
-        answers = self.predict_ids(ids, top, which, types)
+        answers = self.predict_ids(ids, top, which, types, candidates)
         names = [query_names(self.graph, row) for row in ids.tolist()]
         return [Predictions(*each) for each in zip(queries, answers, names, strict=True)]
 
     def predict_ids(
-        self, queries: Ids, top: int, which: Which = "all", types: Sequence[str] = ()
+        self,
+        queries: Ids,
+        top: int,
+        which: Which = "all",
+        types: Sequence[str] = (),
+        candidates: CandidateChoice = "all",
     ) -> list[list[Prediction]]:
         """Answer queries by id, for servers and batch jobs.
 
@@ -211,11 +226,13 @@ class TrainedModel(Run):
             top: number of answers per query.
             which: "all" answers, only "new" ones, or only "known" ones (in any split).
             types: if given, only entities that have one of these types.
+            candidates: "all" entities, those "observed" on that side of the relation in train, or
+                those of the same "types": that share a type with one observed.
 
         Returns:
             The answers to each query, best first.
         """
-        return predict_ids(self, queries, top, which, types)
+        return predict_ids(self, queries, top, which, types, candidates)
 
     def score(self, head: str, relation: str, tail: str) -> Prediction:
         """Return score, probability and state of one triple, and the rank of its tail.
@@ -232,7 +249,7 @@ class TrainedModel(Run):
         ids = entities.find(head), relations.find(relation), entities.find(tail)
         return score_triple(self, *ids)
 
-    def evaluate(
+    def evaluate(  # noqa: PLR0913
         self,
         split: Split = "test",
         *,
@@ -242,6 +259,7 @@ class TrainedModel(Run):
         graph: Any = None,
         memory: str | None = None,
         sampled: int = 0,
+        candidates: CandidateChoice = "all",
         progress: Progress | None = None,
     ) -> Metrics:
         """Rank heads and tails of a split among all entities (filtered).
@@ -256,6 +274,9 @@ class TrainedModel(Run):
             sampled: rank a random sample of this many queries, two per triple, the same for every
                 model; 0: all. The metrics are unbiased estimates of those of all queries, with
                 95 % confidence intervals below "sampled".
+            candidates: also rank among the candidates of each relation: the entities "observed" on
+                that side of it in train, or those of the same "types". These metrics are below
+                "among", beside those among all entities.
             progress: called with (queries ranked, queries in all).
 
         Returns:
@@ -273,6 +294,7 @@ class TrainedModel(Run):
             graph=graph,
             memory=memory,
             sampled=sampled,
+            candidates=candidates,
             progress=progress,
         )
 

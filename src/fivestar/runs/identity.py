@@ -66,4 +66,8 @@ def graph_hash(graph: KnowledgeGraph) -> str:
     digest.update(f"{len(graph.entities)} {len(graph.relations)}".encode())
     for split in (graph.train, graph.valid):
         digest.update(split.array.astype("<i4").tobytes())
+        if split.weights is not None:
+            digest.update(split.weights.astype("<f8").tobytes())
+    if graph.negatives is not None:
+        digest.update(graph.negatives.array.astype("<i4").tobytes())
     return digest.hexdigest()

@@ -43,6 +43,8 @@ _ONLY_FOR: dict[str, Collection[str]] = {
     "precision": OBJECTIVES,
     "num_negatives": _OVER_NEGATIVES,
     "negatives_from": _OVER_NEGATIVES,
+    "negative_candidates": _OVER_NEGATIVES,
+    "negative_candidates_share": _OVER_NEGATIVES,
     "corruption": _OVER_NEGATIVES,
     "margin": _OVER_NEGATIVES,
     "adversarial_temperature": ("negative-sampling",),
@@ -119,6 +121,17 @@ class TrainingSettings(_Section):
     negatives_from: Literal["all", "unknown"] = Field(
         "all",
         description="Sample negatives from all entities, or only from non-answers.",
+    )
+    negative_candidates: Literal["all", "observed", "types"] = Field(
+        "all",
+        description="Sample negatives from all entities, from those seen on that side of the "
+        "relation, or from those that share a type with one of these.",
+    )
+    negative_candidates_share: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Share of the negatives that come from these; the others from all entities.",
     )
     corruption: Literal["uniform", "bernoulli"] = Field(
         "uniform",
@@ -323,6 +336,11 @@ def _check_training(training: TrainingSettings) -> None:
         raise SettingsError(
             f"reg_exponent has no effect with the regularizer {training.regularizer}; it belongs "
             "to n3 and n3-transformed"
+        )
+    if training.negative_candidates_share != 0.5 and training.negative_candidates == "all":
+        raise SettingsError(
+            "negative_candidates_share has no effect if negative_candidates is all; choose "
+            "observed or types"
         )
     if training.refit and not training.evaluate_every:
         raise SettingsError(

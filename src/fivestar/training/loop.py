@@ -14,6 +14,7 @@ from torch import Tensor
 from fivestar.errors import Diverged, Paused, SettingsError
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.known_answers import with_reciprocals
+from fivestar.graph.relation_candidates import RelationCandidates
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.models.sharding import Shard
@@ -33,12 +34,8 @@ from fivestar.training.checkpoint import (
     read_progress,
     save_checkpoint,
 )
-from fivestar.training.negative_sampling import (
-    NegativeLoss,
-    NegativeSampler,
-    NegativeStep,
-    bernoulli_weights,
-)
+from fivestar.training.negative_sampling import NegativeLoss, NegativeStep, bernoulli_weights
+from fivestar.training.negatives import NegativeSampler, own_negatives
 from fivestar.training.optimizers import Optimizer, WeightAverage
 from fivestar.training.processes import unnamed_table
 from fivestar.training.progress import Progress
@@ -234,11 +231,27 @@ class Trainer:
         return NegativeStep(
             self.model,
             NegativeLoss(name, training.margin, training.adversarial_temperature),
-            NegativeSampler(training.num_negatives, len(self.graph.entities), known),
+            self._sampler(known),
             regularizer,
             training.reg_weight,
             self.sizes.pairs,
             self._side_weights(),
+        )
+
+    def _sampler(self, known: Triples | None) -> NegativeSampler:
+        graph, training = self.graph, self.training
+        candidates, own = None, None
+        if training.negative_candidates != "all":
+            candidates = RelationCandidates.of(training.negative_candidates, self.facts, graph)
+        if graph.negatives is not None:
+            own = own_negatives(graph.negatives, self.facts, len(graph.relations))
+        return NegativeSampler(
+            training.num_negatives,
+            len(graph.entities),
+            known,
+            candidates=candidates,
+            share=training.negative_candidates_share,
+            own=own,
         )
 
     def _side_weights(self) -> Tensor | None:

@@ -15,14 +15,13 @@ from fivestar.graph.known_answers import query_keys
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of
+from fivestar.training.negatives import NegativeSampler
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.step import Step, slices
 
 # The gradient is sparse if a batch samples fewer ids than this share of the entities.
 _FEW = 0.5
-# How often a negative that is a known answer is replaced by another sample.
-_RETRIES = 10
 
 
 @dataclass(frozen=True)
@@ -48,56 +47,6 @@ class NegativeLoss:
             return (softplus(-true) + softplus(negatives).sum(dim=1)) / (1 + negatives.shape[1])
         weights = torch.softmax(self.adversarial_temperature * negatives.detach(), dim=1)
         return -(logsigmoid(true) + (weights * logsigmoid(-negatives)).sum(dim=1)) / 2
-
-
-class NegativeSampler:
-    """Samples negatives uniformly from all entities.
-
-    Args:
-        num_negatives: negatives per triple.
-        num_entities: number of entities of the graph.
-        known: facts with reciprocals that are never sampled; None: any entity may be.
-    """
-
-    def __init__(self, num_negatives: int, num_entities: int, known: Triples | None = None) -> None:
-        self.num_negatives = num_negatives
-        self.num_entities = num_entities
-        self._num_relations = 0
-        self._keys: Tensor | None = None
-        if known is not None:
-            self._num_relations = int(known.relations.max(initial=0)) + 1
-            queries = query_keys(known.heads, known.relations, self._num_relations)
-            self._keys = torch.as_tensor(queries * num_entities + known.tails).sort().values
-
-    def sample(self, entities: Tensor, side_relations: Tensor) -> Tensor:
-        """Return negatives (T, k) for queries, from torch's default generator."""
-        size = len(entities), self.num_negatives
-        negatives = torch.randint(self.num_entities, size, device=entities.device)
-        if self._keys is None:
-            return negatives
-        self._keys = self._keys.to(entities.device)
-        queries = (entities * self._num_relations + side_relations) * self.num_entities
-        queries = queries[:, None]
-        for _ in range(_RETRIES):
-            known = self._are_known(queries + negatives)
-            if not known.any():
-                return negatives
-            others = torch.randint(self.num_entities, size, device=entities.device)
-            negatives = torch.where(known, others, negatives)
-        # Almost every entity answers the query: sample from the few that do not.
-        every = torch.arange(self.num_entities, device=entities.device)
-        known = self._are_known(queries + negatives)
-        for row in torch.nonzero(known.any(dim=1)).flatten().tolist():
-            unknown = every[~self._are_known(queries[row] + every)]
-            if len(unknown):
-                index = torch.randint(len(unknown), (self.num_negatives,), device=every.device)
-                negatives[row] = torch.where(known[row], unknown[index], negatives[row])
-        return negatives
-
-    def _are_known(self, keys: Tensor) -> Tensor:
-        known = self._keys
-        assert known is not None  # noqa: S101  (called only if there are some)
-        return known[torch.searchsorted(known, keys).clamp_max_(len(known) - 1)] == keys
 
 
 def bernoulli_weights(triples: Triples, num_relations: int) -> Tensor:
@@ -152,7 +101,7 @@ class NegativeStep(Step):
 
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
-        num_triples = len(batch.answers)
+        batch, num_triples = batch.with_weights_as(self.model.entities.dtype), len(batch.answers)
         # Batch normalization needs all queries of the batch at once.
         size = num_triples if self.model.uses_batch_norm else self.max_triples
         parts = list(slices(num_triples, size))
@@ -173,7 +122,8 @@ class NegativeStep(Step):
         self, batch: Batch, triples: slice, candidates: Tensor, entity_grad: EntityGrad
     ) -> Tensor:
         """Return the loss of some triples of a batch with their candidates; add its gradients."""
-        model, rows, num_triples = self.model, batch.rows[triples], len(batch.answers)
+        model, rows, num_triples = self.model, batch.rows[triples], batch.num_triples
+        fact_weights = None if batch.weights is None else batch.weights[triples]
         gathered = GatheredRows(model, entity_grad)
         entities, relations = batch.entities[rows, None], batch.relations[rows, None]  # (T, 1)
         heads, tails = entities, candidates
@@ -181,7 +131,7 @@ class NegativeStep(Step):
             heads, tails = candidates, entities
             relations = relations.expand_as(heads)
         head, relation, query = self._transform(gathered, heads, relations)  # (T, 1 or 1 + k, D)
-        weights = self._weights(batch.side_relations[rows], num_triples)
+        weights = self._weights(batch.side_relations[rows], fact_weights, num_triples)
         query_grad, total = torch.empty_like(query), model.entities.new_zeros(())
         # Tails that are given are few; of many candidates, each process scores those it holds.
         is_whole = model.shard.is_whole or batch.exhaustive
@@ -192,15 +142,15 @@ class NegativeStep(Step):
                 GatheredRows(model, entity_grad),
                 tails[part],
                 weights[part],
+                None if fact_weights is None else fact_weights[part],
                 num_triples,
             )
             total += loss
         if self.regularizer is None:
             gathered.backward([query], [query_grad])
             return total
-        penalty = self.regularizer.query_penalty(
-            model, head[:, 0], relation[:, 0], query[:, 0]
-        ).sum()
+        penalties = self.regularizer.query_penalty(model, head[:, 0], relation[:, 0], query[:, 0])
+        penalty = penalties.sum() if fact_weights is None else fact_weights @ penalties
         penalty = penalty * (self.reg_weight / num_triples)
         gathered.backward([penalty, query], [None, query_grad])
         return total + penalty.detach()
@@ -225,7 +175,8 @@ class NegativeStep(Step):
         gathered: GatheredRows,
         tails: Tensor,
         weights: Tensor,
-        num_triples: int,
+        fact_weights: Tensor | None,
+        num_triples: float,
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of queries with their tails and its gradient; add those of the tails."""
         query = query.requires_grad_()
@@ -233,7 +184,7 @@ class NegativeStep(Step):
         scores = self.model.similarity.score_pairs(query, tail)  # (T, 1 + k), the answer first
         loss = self.loss(scores[:, 0], scores[:, 1:]) @ weights
         if self.regularizer is not None:
-            penalty = self.regularizer.tail_penalty(self.model, tail[:, 0])
+            penalty = self.regularizer.tail_penalty(self.model, tail[:, 0], fact_weights)
             loss = loss + penalty * (self.reg_weight / num_triples)
         gathered.backward([loss], [None])
         return loss.detach(), grad_of(query)
@@ -244,7 +195,8 @@ class NegativeStep(Step):
         gathered: GatheredRows,
         tails: Tensor,
         weights: Tensor,
-        num_triples: int,
+        fact_weights: Tensor | None,
+        num_triples: float,
     ) -> tuple[Tensor, Tensor]:
         """Do what `_compare` does, each process for the candidates that it holds.
 
@@ -264,7 +216,10 @@ class NegativeStep(Step):
         outputs, grads = [own_scores], [grad_of(scores)[rows, columns]]
         penalty = query.new_zeros(())
         if self.regularizer is not None:
-            penalty = self.regularizer.tail_penalty(self.model, tail[columns == 0])
+            is_answer = columns == 0
+            if fact_weights is not None:
+                fact_weights = fact_weights[rows[is_answer]]
+            penalty = self.regularizer.tail_penalty(self.model, tail[is_answer], fact_weights)
             penalty = penalty * (self.reg_weight / num_triples)
             outputs.append(penalty)
             grads.append(torch.ones_like(penalty))
@@ -272,9 +227,13 @@ class NegativeStep(Step):
         query_grad = torch.zeros_like(query) if query.grad is None else query.grad
         return loss.detach() + shard.sum(penalty.detach()), shard.sum(query_grad)
 
-    def _weights(self, side_relations: Tensor, num_triples: int) -> Tensor:
+    def _weights(
+        self, side_relations: Tensor, fact_weights: Tensor | None, num_triples: float
+    ) -> Tensor:
         """Return the weight (T,) of each triple."""
         if self.side_weights is None:
-            return self.model.entities.new_full((len(side_relations),), 1 / num_triples)
-        self.side_weights = self.side_weights.to(self.model.entities)
-        return self.side_weights[side_relations] / num_triples
+            weights = self.model.entities.new_full((len(side_relations),), 1 / num_triples)
+        else:
+            self.side_weights = self.side_weights.to(self.model.entities)
+            weights = self.side_weights[side_relations] / num_triples
+        return weights if fact_weights is None else weights * fact_weights

@@ -40,7 +40,7 @@ class BatchSize(NamedTuple):
     """The size of a batch, of which one part is computed at a time."""
 
     queries: int
-    triples: int
+    triples: float  # the sum of their weights, if they have some
     entities: int
 
 
@@ -63,7 +63,11 @@ class Objective:
             returns row sums (B,).
         finish: from the sums over all candidates (B,) and the weights of the queries (B,), returns
             the loss (B,) of each query and the factor of its score_grad.
-        weights: returns the weights of a part of a batch.
+        weights: returns the weights of a part of a batch, from the number of answers (B,) of each
+            query (the sum of their weights), the size of the batch and the label smoothing.
+        as_candidate: where each true answer counts once among the candidates, whatever its weight:
+            from scores (T,), its part of that sum and the gradient (T,). A weight above 1 adds it
+            once more per unit, so that the loss of the answer is w times as large.
     """
 
     scale: float
@@ -71,6 +75,7 @@ class Objective:
     score_grad_: Callable[[Tensor], Tensor]
     finish: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
     weights: Callable[[Tensor, BatchSize, float], Weights]
+    as_candidate: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
 
 
 def _exp2_(scores: Tensor) -> Tensor:
@@ -93,6 +98,10 @@ def _sigmoid_(scores: Tensor) -> Tensor:
     return total
 
 
+def _softplus_with_grad(scores: Tensor) -> tuple[Tensor, Tensor]:
+    return softplus(scores), scores.sigmoid()
+
+
 def _sum(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return total, weight
 
@@ -112,7 +121,12 @@ SOFTMAX = Objective(
     _LOG2E, is_relative=True, score_grad_=_exp2_, finish=_log2_sum, weights=_mean_over_triples
 )
 BCE = Objective(
-    1.0, is_relative=False, score_grad_=_sigmoid_, finish=_sum, weights=_mean_over_cells
+    1.0,
+    is_relative=False,
+    score_grad_=_sigmoid_,
+    finish=_sum,
+    weights=_mean_over_cells,
+    as_candidate=_softplus_with_grad,
 )
 
 
@@ -167,6 +181,46 @@ class Workspace:
                 flat = self._buffer[rows * start : rows * end]
                 tiles.append((slice(start, end), flat.view(rows, end - start)))
         return tiles
+
+
+def score_answers(
+    objective: Objective,
+    queries: tuple[Tensor, Tensor],
+    answer: Tensor,
+    fact_weights: Tensor | None,
+    weights: Weights,
+    similarity: Similarity,
+) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Compute the part of an objective that depends on true answers.
+
+    Args:
+        objective: softmax or bce.
+        queries: (B, D) transformed heads, and (T,) the row of each answer's.
+        answer: (T, D) the answers.
+        fact_weights: (T,) the weights of the facts, if they have some.
+        weights: the weights of the terms of the loss.
+        similarity: how a query and a candidate give a score.
+
+    Returns:
+        The loss, and its gradients (T, D) with respect to the queries and the answers, up to a
+        factor, which comes last.
+    """
+    query, rows = queries[0].index_select(0, queries[1]), queries[1]
+    if fact_weights is None:
+        score, query_grad, answer_grad = similarity.sum_pairs_with_grad(query, answer)
+        return weights.answer * score, query_grad, answer_grad, weights.answer
+    with torch.enable_grad():
+        query, answer = query.detach().requires_grad_(), answer.detach().requires_grad_()
+        scores = similarity.score_pairs(query, answer)
+    score_grad = weights.answer * fact_weights
+    loss = score_grad @ scores.detach()
+    if objective.as_candidate is not None:
+        more = (fact_weights - 1).clamp(min=0) * weights.query[rows]
+        values, gradients = objective.as_candidate(scores.detach())
+        loss = loss + more @ values
+        score_grad = score_grad + more * gradients
+    query_grad, answer_grad = torch.autograd.grad(scores, (query, answer), score_grad)
+    return loss, query_grad, answer_grad, 1.0
 
 
 @torch.no_grad()

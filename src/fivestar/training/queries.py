@@ -33,6 +33,26 @@ class Batch(NamedTuple):
     rows: Tensor  # (T,)
     answers: Tensor  # (T,)
     exhaustive: bool
+    weights: Tensor | None = None  # (T,), of the answers; None: 1 each
+
+    @property
+    def num_triples(self) -> float:
+        """Return the number of triples; with weights, their sum, as if each was w copies."""
+        if self.weights is None:
+            return len(self.answers)
+        # Above 0, so that a batch of facts that do not count has a loss of 0.
+        return max(float(self.weights.sum()), torch.finfo(torch.float32).tiny)
+
+    def with_weights_as(self, dtype: torch.dtype) -> Batch:
+        """Return the batch with its weights as this type; without weights, itself."""
+        return self if self.weights is None else self._replace(weights=self.weights.to(dtype))
+
+    def query_weights(self, dtype: torch.dtype) -> Tensor:
+        """Return the number of answers (B,) of each query; with weights, their sum."""
+        if self.weights is None:
+            return self.counts.to(dtype)
+        sums = self.weights.new_zeros(len(self.counts)).index_add_(0, self.rows, self.weights)
+        return sums.to(dtype)
 
     def parts(self, size: int) -> Iterator[Batch]:
         """Yield the same queries in batches of at most `size` queries."""
@@ -52,6 +72,7 @@ class Batch(NamedTuple):
                 self.rows[pairs] - first,
                 self.answers[pairs],
                 self.exhaustive,
+                None if self.weights is None else self.weights[pairs],
             )
 
 
@@ -65,6 +86,7 @@ class GroupedQueries:
     exhaustive: npt.NDArray[np.bool_]
     start: npt.NDArray[np.int64]
     answers: Ids
+    weights: npt.NDArray[np.float32] | None = None  # of the answers
 
     @classmethod
     def of(
@@ -84,6 +106,9 @@ class GroupedQueries:
             grouping: each distinct query once ("queries"), or one query per triple and side.
         """
         queries, answers = both_sides(triples, num_relations)
+        weights = None
+        if triples.weights is not None:
+            weights = np.tile(triples.weights.astype(np.float32), 2)
         scored = relation_rows(queries, num_relations * (2 if reciprocals else 1))
         side_relations = queries.reciprocal_relation
         start = np.arange(len(queries) + 1, dtype=np.int64)
@@ -93,6 +118,7 @@ class GroupedQueries:
             order = np.argsort(keys, kind="stable")
             start = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
             first, answers = order[start[:-1]], answers[order]
+            weights = None if weights is None else weights[order]
         return cls(
             queries.entity[first].astype(np.int32),
             scored.row[first].astype(np.int32),
@@ -100,6 +126,7 @@ class GroupedQueries:
             scored.exhaustive[first],
             start,
             answers.astype(np.int32),
+            weights,
         )
 
     def __len__(self) -> int:
@@ -158,4 +185,7 @@ class GroupedQueries:
             tensor(rows),
             tensor(answers),
             exhaustive=bool(self.exhaustive[chosen].any()),
+            weights=None
+            if self.weights is None
+            else torch.as_tensor(expand(begin, counts, self.weights)[1], device=device),
         )

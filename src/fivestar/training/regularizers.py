@@ -40,9 +40,10 @@ class Regularizer:
         first = self.penalty(model.head_squared_moduli(head))
         return first.sum(dim=1) + self.penalty(second).sum(dim=1)
 
-    def tail_penalty(self, model: Model, tail: Tensor) -> Tensor:
-        """Return the penalty of all tails together."""
-        return self.penalty(model.squared_moduli(tail)).sum()
+    def tail_penalty(self, model: Model, tail: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the penalty of all tails (T, D) together, each times its weight (T,) if given."""
+        penalties = self.penalty(model.squared_moduli(tail))
+        return penalties.sum() if weights is None else weights @ penalties.sum(dim=1)
 
 
 @overload

@@ -44,12 +44,19 @@ class RelationLoss:
         sampled = sampled[: self.num_candidates or num_relations]
         pairs = torch.randperm(len(batch.answers), device=sampled.device)[: len(batch.entities)]
         size = max(1, min(max_rows, _MAX_ROWS) // (1 + len(sampled)))
+        weights = None
+        if batch.weights is not None:  # a weighted mean over the triples
+            weights = batch.weights[pairs]
+            weights = weights / weights.sum().clamp(min=torch.finfo(weights.dtype).tiny)
         losses = []
-        for part in torch.split(pairs, size):
+        for start, part in zip(range(0, len(pairs), size), torch.split(pairs, size), strict=True):
             row = batch.rows[part]
             triples = batch.entities[row], batch.relations[row], batch.answers[part]
             rows = GatheredRows(model, entity_grad)
-            losses.append(_backward(rows, triples, sampled, self.weight / len(pairs)))
+            weight: float | Tensor = self.weight / len(pairs)
+            if weights is not None:
+                weight = self.weight * weights[start : start + size]
+            losses.append(_backward(rows, triples, sampled, weight))
         return torch.stack(losses).sum()
 
 
@@ -57,8 +64,12 @@ NO_RELATION_LOSS = RelationLoss()
 
 
 def _backward(
-    rows: GatheredRows, triples: tuple[Tensor, Tensor, Tensor], sampled: Tensor, weight: float
+    rows: GatheredRows,
+    triples: tuple[Tensor, Tensor, Tensor],
+    sampled: Tensor,
+    weight: float | Tensor,
 ) -> Tensor:
+    """Return the loss of triples with one weight, or one weight (T,) each; add its gradients."""
     model, (heads, relations, tails) = rows.model, triples
     head, tail = rows.heads(heads), rows.tails(tails)
     true, others = rows.relations(relations), rows.relations(sampled)
@@ -70,6 +81,7 @@ def _backward(
     represented = (len(model.relations) - 1) / is_other.sum(dim=1, keepdim=True).clamp(min=1)
     scores = (scores + represented.log()).masked_fill(~is_other, -torch.inf)
     log_total = torch.cat([score[:, None], scores], dim=1).logsumexp(dim=1)
-    loss = weight * (log_total - score).sum()
+    losses = log_total - score  # (T,)
+    loss = weight @ losses if isinstance(weight, Tensor) else weight * losses.sum()
     rows.backward([loss], [None])
     return loss.detach()

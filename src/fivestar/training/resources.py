@@ -26,6 +26,16 @@ def check_graph(graph: KnowledgeGraph, training: TrainingSettings, folder: Path 
     """Raise SettingsError if the settings need triples or a folder that are missing."""
     if not len(graph.train):
         raise SettingsError(f"{graph.name} has no training triples")
+    if not graph.train.weights_or_ones.any():
+        raise SettingsError(
+            f"the weights of all training triples of {graph.name} are 0, so there is nothing to "
+            "learn; read it with other weights, or without"
+        )
+    if graph.negatives is not None and training.objective not in ("negative-sampling", "margin"):
+        raise SettingsError(
+            f"the negatives of {graph.name} have no effect with the objective "
+            f"{training.objective}; train with negative-sampling or margin, or without negatives"
+        )
     if training.snapshot_epochs and folder is None:
         raise SettingsError("snapshot_epochs needs a folder for the run: set out")
     if training.refit and not len(graph.valid):

@@ -34,6 +34,7 @@ from fivestar.training.objectives import (
     BatchSize,
     Objective,
     Workspace,
+    score_answers,
     score_candidates,
 )
 from fivestar.training.queries import Batch
@@ -112,7 +113,8 @@ class CandidateStep(Step):
     @coarse_threads()
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
-        size = BatchSize(len(batch.entities), len(batch.answers), self.model.num_entities)
+        batch = batch.with_weights_as(self.model.entities.dtype)
+        size = BatchSize(len(batch.entities), batch.num_triples, self.model.num_entities)
         sample, touched = None, None
         if self.loss.num_candidates:
             sample = sample_candidates(batch.answers, self.loss.num_candidates, size.entities)
@@ -148,7 +150,8 @@ class CandidateStep(Step):
             rows.backward([query], [query_grad])
         else:
             per_query = self.regularizer.query_penalty(model, head, relation, query)
-            penalty = self.reg_weight * (per_query @ batch.counts.to(query.dtype)) / size.triples
+            penalty = self.reg_weight * (per_query @ batch.query_weights(query.dtype))
+            penalty = penalty / size.triples
             rows.backward([penalty, query], [None, query_grad])
             loss += penalty.detach()
         return loss
@@ -177,7 +180,8 @@ class CandidateStep(Step):
                 head = rows.heads(batch.answers[pairs])
                 tail = rows.tails(batch.entities[batch.rows[pairs]])
                 relation = rows.relations(batch.relations[:1]).expand(len(head), -1)
-                loss += self._penalty(rows, (head, relation, tail), size)
+                fact_weights = None if batch.weights is None else batch.weights[pairs]
+                loss += self._penalty(rows, (head, relation, tail), fact_weights, size)
         return loss
 
     def _score(
@@ -193,9 +197,10 @@ class CandidateStep(Step):
         Of processes that share the entity table, each adds the answers that it holds.
         """
         shard, own = self.model.shard, self.model.shard.local(batch.answers)
-        pair_rows = batch.rows if own.positions is None else batch.rows[own.positions]
+        pair_rows = own.select(batch.rows)
         objective, smoothing = self.loss.objective, self.loss.label_smoothing
-        weights = objective.weights(batch.counts.to(query.dtype), size, smoothing)
+        weights = objective.weights(batch.query_weights(query.dtype), size, smoothing)
+        fact_weights = None if batch.weights is None else own.select(batch.weights)
         loss, query_grad = score_candidates(
             objective, query, weights.query, candidates, similarity, self.workspace
         )
@@ -212,31 +217,39 @@ class CandidateStep(Step):
             rows = pair_rows[pairs]
             answer_rows, grad_rows = candidates.answer_rows(own.rows[pairs])
             answer = table.index_select(0, answer_rows)  # (T, D)
-            score, by_query, by_answer = similarity.sum_pairs_with_grad(
-                query.index_select(0, rows), answer
+            own_weights = None if fact_weights is None else fact_weights[pairs]
+            answer_loss, by_query, by_answer, factor = score_answers(
+                objective, (query, rows), answer, own_weights, weights, similarity
             )
-            losses.append(weights.answer * score)
-            query_grad.index_add_(0, rows, by_query, alpha=weights.answer)
+            losses.append(answer_loss)
+            query_grad.index_add_(0, rows, by_query, alpha=factor)
             if self.regularizer is None or batch.exhaustive:
-                table_grad.index_add_(0, grad_rows, by_answer, alpha=weights.answer)
+                table_grad.index_add_(0, grad_rows, by_answer, alpha=factor)
                 continue
-            penalty = self.regularizer.tail_penalty(self.model, answer.requires_grad_())
+            penalty = self.regularizer.tail_penalty(
+                self.model, answer.requires_grad_(), own_weights
+            )
             penalty = penalty * (self.reg_weight / size.triples)
             torch.autograd.backward([penalty])
-            answer_grad = grad_of(answer).add_(by_answer, alpha=weights.answer)
+            answer_grad = grad_of(answer).add_(by_answer, alpha=factor)
             table_grad.index_add_(0, grad_rows, answer_grad)
             losses.append(penalty.detach())
         return loss + shard.sum(torch.stack(losses).sum()), shard.sum(query_grad)
 
     def _penalty(
-        self, rows: GatheredRows, triples: tuple[Tensor, Tensor, Tensor], size: BatchSize
+        self,
+        rows: GatheredRows,
+        triples: tuple[Tensor, Tensor, Tensor],
+        fact_weights: Tensor | None,
+        size: BatchSize,
     ) -> Tensor:
         """Return the penalty of gathered triples; add its gradients."""
         model, regularizer, (head, relation, tail) = self.model, self.regularizer, triples
         assert regularizer is not None  # noqa: S101  (checked by the caller)
         query = model.transform(head, relation)
-        penalty = regularizer.query_penalty(model, head, relation, query).sum()
-        penalty = (penalty + regularizer.tail_penalty(model, tail)) * (
+        penalties = regularizer.query_penalty(model, head, relation, query)
+        penalty = penalties.sum() if fact_weights is None else fact_weights @ penalties
+        penalty = (penalty + regularizer.tail_penalty(model, tail, fact_weights)) * (
             self.reg_weight / size.triples
         )
         rows.backward([penalty], [None])

@@ -16,6 +16,7 @@ from fivestar.graph.choices import (
     LiteralChoice,
     TypeChoice,
 )
+from fivestar.graph.triples import FactWeights
 
 # Called with (units done, units in total) while a source is read; units of a file are bytes.
 Progress = Callable[[int, int], None]
@@ -37,7 +38,7 @@ _SHOWN_CHARACTERS = 120
 
 @dataclass(frozen=True)
 class TripleColumns:
-    """A piece of a source: heads, relations and tails of one split.
+    """A piece of a source: heads, relations and tails of one split, and their weights if given.
 
     Columns are large strings or dictionaries of them, the same in all pieces of a source. Sources
     without splits are all "train".
@@ -47,12 +48,15 @@ class TripleColumns:
     relations: pa.ChunkedArray
     tails: pa.ChunkedArray
     split: str = "train"
+    weights: FactWeights | None = field(default=None, kw_only=True)
 
     @classmethod
-    def of(cls, columns: Sequence[pa.ChunkedArray], split: str) -> TripleColumns:
+    def of(
+        cls, columns: Sequence[pa.ChunkedArray], split: str, weights: FactWeights | None = None
+    ) -> TripleColumns:
         """Return a piece of three columns."""
         heads, relations, tails = columns
-        return cls(heads, relations, tails, split)
+        return cls(heads, relations, tails, split, weights=weights)
 
     @property
     def names(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray]:
@@ -114,6 +118,7 @@ class ReadOptions:
     types: TypeChoice = "types"
     language: str = "en"
     blank_scope: str = ""
+    weight: str | int | None = None
 
     def __post_init__(self) -> None:
         _require_one_of("header", self.header, ("auto", "yes", "no"))
@@ -129,6 +134,7 @@ class ReadOptions:
         if self.quote and self.quote == self.delimiter:
             raise SettingsError("quote and delimiter must differ")
         _check_columns(self.columns, self.header)
+        _check_weight(self.weight, self.columns, self.header)
 
 
 @dataclass(frozen=True)
@@ -144,8 +150,8 @@ class SkippedLine:
 class Tally:
     """Counts of the lines of one source by their use; they add up to `lines`.
 
-    `literals` were dropped, `labels` (and descriptions) and `types` are in `annotations`, and
-    `other_graphs` are statements of graphs that were not selected.
+    `literals` were dropped, `labels` (and descriptions) and `types` are in `annotations`,
+    `other_graphs` are statements of graphs that were not selected, and `weights` give weights.
     """
 
     source: str
@@ -158,6 +164,7 @@ class Tally:
     labels: int = 0
     types: int = 0
     other_graphs: int = 0
+    weights: int = 0
     annotations: Annotations = field(default_factory=Annotations)
     skipped: list[SkippedLine] = field(default_factory=list)
     # The first line, if it was read as a triple but may be a header.
@@ -229,3 +236,18 @@ def _check_columns(columns: Columns | None, header: HeaderChoice) -> None:
         raise SettingsError(f"column numbers start at 0: {advice}")
     if types == {str} and header == "no":
         raise SettingsError("columns by name need a header; pass numbers from 0 instead")
+
+
+def _check_weight(weight: str | int | None, columns: Columns | None, header: HeaderChoice) -> None:
+    if weight is None:
+        return
+    is_name = isinstance(weight, str) and bool(weight)
+    is_number = isinstance(weight, int) and not isinstance(weight, bool) and weight >= 0
+    if not is_name and not is_number:
+        raise SettingsError(
+            f"weight must be the name or the number (from 0) of a column, not {weight!r}"
+        )
+    if columns is not None and weight in columns:
+        raise SettingsError(f"weight={weight!r} is a column of the triple; pass another one")
+    if isinstance(weight, str) and header == "no":
+        raise SettingsError("a weight by name needs a header; pass its number from 0 instead")

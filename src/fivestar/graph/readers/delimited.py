@@ -9,9 +9,11 @@ result, as tests check. So a bad line costs the time of its block, not of the fi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
@@ -26,6 +28,7 @@ from fivestar.graph.readers.streams import (
     open_bytes,
     refuse_binary,
 )
+from fivestar.graph.readers.weights import weight_of, weights_of
 from fivestar.graph.vocabulary import NAME_TYPE
 
 MAX_LINE_BYTES = 1 << 20
@@ -93,7 +96,7 @@ def _after_header(block: Block, dialect: Dialect, tally: Tally) -> Block:
         return block
     if not dialect.has_header:
         try:
-            tally.first_triple = _triple(line.removesuffix(b"\r"), dialect)
+            tally.first_triple = _fact(line.removesuffix(b"\r"), dialect)[0]
         except LineError:
             tally.first_triple = None
         return block
@@ -109,6 +112,8 @@ def _read_fast(block: Block, dialect: Dialect, tally: Tally) -> TripleColumns | 
         return None
     titles = [str(number) for number in range(dialect.width)]
     included = [titles[column] for column in dialect.columns]
+    if dialect.weight is not None:
+        included.append(titles[dialect.weight])
     try:
         table = csv.read_csv(
             pa.BufferReader(memoryview(block.buffer)[block.start : block.end]),
@@ -122,9 +127,14 @@ def _read_fast(block: Block, dialect: Dialect, tally: Tally) -> TripleColumns | 
         )
     except pa.ArrowInvalid:
         return None
-    columns = TripleColumns(*(table[title] for title in included))
+    columns = TripleColumns(*(table[title] for title in included[:3]))
     if any(pc.min(pc.binary_length(column)).as_py() == 0 for column in columns.names):
         return None
+    if dialect.weight is not None:
+        weights, wrong = weights_of(table[included[3]])
+        if wrong:
+            return None
+        columns = replace(columns, weights=weights)
     lines = block.line_count()
     tally.lines += lines
     tally.blanks += lines - table.num_rows
@@ -147,7 +157,7 @@ def _is_plain(block: Block, dialect: Dialect) -> bool:
 def _read_slowly(
     block: Block, dialect: Dialect, options: ReadOptions, tally: Tally
 ) -> TripleColumns:
-    heads, relations, tails = [], [], []
+    heads, relations, tails, weights = [], [], [], []
     for raw in block.lines():
         line = raw.removesuffix(b"\r")
         tally.lines += 1
@@ -155,8 +165,9 @@ def _read_slowly(
             tally.blanks += 1
             continue
         try:
-            head, relation, tail = _triple(line, dialect)
-        except LineError as reason:
+            (head, relation, tail), weight = _fact(line, dialect)
+            weights.append(1.0 if dialect.weight is None else weight_of(weight))
+        except ValueError as reason:
             shown = line[:1_000].decode("utf-8", "backslashreplace")
             tally.reject(tally.lines, str(reason), shown, options)
             continue
@@ -164,14 +175,15 @@ def _read_slowly(
         relations.append(relation)
         tails.append(tail)
     return TripleColumns(
-        *(pa.chunked_array([names], NAME_TYPE) for names in (heads, relations, tails))
+        *(pa.chunked_array([names], NAME_TYPE) for names in (heads, relations, tails)),
+        weights=None if dialect.weight is None else np.array(weights),
     )
 
 
-def _triple(line: bytes, dialect: Dialect) -> tuple[str, str, str]:
+def _fact(line: bytes, dialect: Dialect) -> tuple[tuple[str, str, str], str]:
     if len(line) > MAX_LINE_BYTES:
         raise LineError(TOO_LONG)
-    return dialect.triple(line)
+    return dialect.fact(line)
 
 
 TOO_LONG = f"is longer than {MAX_LINE_BYTES >> 20} MiB; is this a file of triples?"

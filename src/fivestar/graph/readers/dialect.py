@@ -30,13 +30,14 @@ class LineError(ValueError):
 
 @dataclass(frozen=True)
 class Dialect:
-    """How to split a line into head, relation and tail."""
+    """How to split a line into head, relation and tail, and a weight if there is such a column."""
 
     delimiter: str
     quote: str
     width: int
     columns: tuple[int, int, int]
     has_header: bool
+    weight: int | None = None
 
     def split(self, line: bytes) -> list[bytes]:
         """Return the fields of a line; a quoted field ends on its line."""
@@ -47,6 +48,14 @@ class Dialect:
 
     def triple(self, line: bytes) -> tuple[str, str, str]:
         """Return head, relation and tail of a line.
+
+        Raises:
+            LineError: if it cannot be read.
+        """
+        return self.fact(line)[0]
+
+    def fact(self, line: bytes) -> tuple[tuple[str, str, str], str]:
+        """Return head, relation and tail of a line, and its weight as it is written.
 
         Raises:
             LineError: if it cannot be read.
@@ -68,7 +77,8 @@ class Dialect:
             _decoded(fields[column], role)
             for column, role in zip(self.columns, ("head", "relation", "tail"), strict=True)
         )
-        return head, relation, tail
+        weight = "" if self.weight is None else fields[self.weight].decode("utf-8", "replace")
+        return (head, relation, tail), weight
 
     def is_blank(self, line: bytes) -> bool:
         """Return whether a line is only white space, without a delimiter."""
@@ -95,21 +105,51 @@ def detect_dialect(sample: Sequence[bytes], options: ReadOptions, name: str) -> 
         first = [field.decode("utf-8") for field in dialect.split(lines[0])]
     except (LineError, UnicodeDecodeError):
         first = []
-    by_name = options.columns is not None and isinstance(options.columns[0], str)
+    by_name = isinstance(options.weight, str)
+    by_name |= options.columns is not None and isinstance(options.columns[0], str)
     has_header = options.header == "yes" or by_name
     if options.header == "auto" and not has_header:
         has_header = header_columns(_selected(first, options.columns)) is not None
-    columns = choose_columns(first if has_header else None, width, options.columns, name)
+    titles, weight = first if has_header else None, None
+    if options.weight is not None:
+        weight = weight_position(titles, width, options.weight, name)
+    columns = choose_columns(titles, width, options.columns, name, weight)
     if max(columns) >= width:
         raise BadSource(
             f"{name}: the header has {plural(len(first), 'field')}, but the lines have {width}; "
             "fix the header, or pass columns=(0, 1, 2) and header='yes'"
         )
-    return Dialect(delimiter, quote, width, columns, has_header)
+    return Dialect(delimiter, quote, width, columns, has_header, weight)
+
+
+def weight_position(header: Sequence[str] | None, width: int, weight: str | int, name: str) -> int:
+    """Return the position of the weight column.
+
+    Args:
+        header: the names of the columns, if there is a header.
+        width: the number of columns.
+        weight: the name or number of the column.
+        name: the name of the source, for errors.
+
+    Raises:
+        BadSource: if there is no such column.
+    """
+    if isinstance(weight, str):
+        return _position(weight, header or (), name)
+    if weight >= width:
+        raise BadSource(
+            f"{name}: there is no column {weight} with weights; the {width} columns are numbered 0 "
+            f"to {width - 1}"
+        )
+    return weight
 
 
 def choose_columns(
-    header: Sequence[str] | None, width: int, columns: Columns | None, name: str
+    header: Sequence[str] | None,
+    width: int,
+    columns: Columns | None,
+    name: str,
+    weight: int | None = None,
 ) -> tuple[int, int, int]:
     """Return the positions of head, relation and tail.
 
@@ -118,6 +158,7 @@ def choose_columns(
         width: the number of columns.
         columns: names or numbers of the three columns, if they are given.
         name: the name of the source, for errors.
+        weight: the position of the weight column, if there is one.
 
     Raises:
         BadSource: if there are no such columns, or they are ambiguous.
@@ -136,8 +177,9 @@ def choose_columns(
     known = header_columns(header) if header is not None else None
     if known is not None:
         return known
-    if width == 3:
-        return 0, 1, 2
+    others = [column for column in range(width) if column != weight]
+    if len(others) == 3:
+        return others[0], others[1], others[2]
     named = f" ({', '.join(map(repr, header))})" if header else ""
     raise BadSource(
         f"{name}: has {width} columns{named}; pass those of head, relation and tail, "
@@ -178,7 +220,7 @@ def _best_delimiter(
         width, share = _most_common_width(lines, dialect)
         if width < 3:
             continue
-        if width == 3 and share >= _MIN_AGREEMENT:
+        if width == (3 if options.weight is None else 4) and share >= _MIN_AGREEMENT:
             return delimiter, quote, width
         if best is None or share > best[0]:
             best = (share, delimiter, quote, width)

@@ -23,6 +23,7 @@ from fivestar.graph.readers.base import (
     split_named,
 )
 from fivestar.graph.readers.dialect import choose_columns, header_columns
+from fivestar.graph.readers.weights import item_weight, table_weight, weight_of, weights_of
 from fivestar.graph.vocabulary import NAME_TYPE
 
 _BATCH_SIZE = 100_000
@@ -31,33 +32,39 @@ _SPLIT_COLUMN = "split"
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The columns of a table: head, relation, tail, and optionally the split of each row."""
+    """The columns of a table: head, relation, tail, and optionally split and weight of each row."""
 
     triple: tuple[int, int, int]
     split: int | None = None
+    weight: int | None = None
 
     @classmethod
     def of(cls, schema: pa.Schema, options: ReadOptions, source: str) -> TablePlan:
         """Return the plan for tables of a schema."""
         titles = [str(title) for title in schema.names]
-        triple = table_columns(titles, options, source)
+        weight = table_weight(schema, options, source)
+        triple = table_columns(titles, options, source, weight)
         for column in triple:
             _check_type(schema.field(column).type, titles[column], source)
-        splits = [i for i, title in enumerate(titles) if title == _SPLIT_COLUMN and i not in triple]
+        used = (*triple, weight)
+        splits = [i for i, title in enumerate(titles) if title == _SPLIT_COLUMN and i not in used]
         is_split = len(splits) == 1 and _is_textual(schema.field(splits[0]).type)
-        return cls(triple, splits[0] if is_split else None)
+        return cls(triple, splits[0] if is_split else None, weight)
 
     @property
     def columns(self) -> list[int]:
         """All columns that are read, in the order of the table."""
-        return sorted({*self.triple, *([] if self.split is None else [self.split])})
+        others = [column for column in (self.split, self.weight) if column is not None]
+        return sorted({*self.triple, *others})
 
     def narrowed(self) -> TablePlan:
         """Return the plan for tables of only these columns."""
         position = {column: i for i, column in enumerate(self.columns)}
         head, relation, tail = (position[column] for column in self.triple)
-        split = None if self.split is None else position[self.split]
-        return TablePlan((head, relation, tail), split)
+        split, weight = (
+            None if column is None else position[column] for column in (self.split, self.weight)
+        )
+        return TablePlan((head, relation, tail), split, weight)
 
     def read(
         self, table: pa.Table | pa.RecordBatch, options: ReadOptions, tally: Tally
@@ -72,12 +79,21 @@ class TablePlan:
         for row in np.flatnonzero(~good).tolist():
             text = ", ".join(str(column[row].as_py()) for column in columns)
             tally.reject(first + row, "has an empty head, relation or tail", text, options)
+        weights = None
+        if self.weight is not None:
+            weights, wrong = weights_of(table.column(self.weight))
+            for row, reason in wrong.items():
+                if good[row]:
+                    text = ", ".join(str(column[row].as_py()) for column in columns)
+                    tally.reject(first + row, reason, text, options)
+            good[list(wrong)] = False
         for split, rows in self._splits(table, good, first, options, tally):
-            selected = columns
+            selected, own = columns, weights
             if not rows.all():
                 indices = to_arrow(np.flatnonzero(rows))
                 selected = [column.take(indices) for column in columns]
-            yield TripleColumns.of(selected, split)
+                own = None if weights is None else weights[rows]
+            yield TripleColumns.of(selected, split, own)
 
     def _splits(
         self, table: pa.Table, good: Mask, first: int, options: ReadOptions, tally: Tally
@@ -124,23 +140,27 @@ class FrameReader:
         yield from TablePlan.of(table.schema, options, tally.source).read(table, options, tally)
 
 
-def table_columns(titles: Sequence[str], options: ReadOptions, source: str) -> tuple[int, int, int]:
+def table_columns(
+    titles: Sequence[str], options: ReadOptions, source: str, weight: int | None = None
+) -> tuple[int, int, int]:
     """Return the positions of head, relation and tail among named columns.
 
     Args:
         titles: the names of all columns.
         options: may give the columns.
         source: the name of the source, for errors.
+        weight: the position of the weight column, if there is one.
 
     Raises:
         BadSource: if the columns are ambiguous.
     """
-    use_names = options.columns or header_columns(titles) or len(titles) != 3
-    return choose_columns(titles if use_names else None, len(titles), options.columns, source)
+    columns, width = options.columns, len(titles)
+    use_names = columns or header_columns(titles) or width != (3 if weight is None else 4)
+    return choose_columns(titles if use_names else None, width, columns, source, weight)
 
 
 class IterableReader:
-    """Read iterables of (head, relation, tail)."""
+    """Read iterables of (head, relation, tail), or of tuples with a weight, too."""
 
     formats: ClassVar[Formats] = {}
 
@@ -152,36 +172,44 @@ class IterableReader:
         """Yield the triples in batches, so that a generator is never in memory as a whole."""
         if not isinstance(source, Iterable):
             raise BadSource(f"{tally.source}: is not iterable")
-        items = iter(source)
+        items, weight = iter(source), item_weight(options)
         while batch := list(islice(items, _BATCH_SIZE)):
-            yield _columns_of(batch, options, tally)
+            yield _columns_of(batch, weight, options, tally)
 
 
-def _columns_of(items: list[object], options: ReadOptions, tally: Tally) -> TripleColumns:
+def _columns_of(
+    items: list[object], weight: int | None, options: ReadOptions, tally: Tally
+) -> TripleColumns:
     columns: tuple[list[str], list[str], list[str]] = ([], [], [])
+    weights = []
     for item in items:
         number = tally.lines
         tally.lines += 1
         try:
-            triple = _triple(item)
+            triple, own = _fact(item, weight)
         except ValueError as reason:
             tally.reject(number, str(reason), repr(item), options)
             continue
         for column, name in zip(columns, triple, strict=True):
             column.append(name)
-    return TripleColumns(*(pa.chunked_array([column], NAME_TYPE) for column in columns))
+        weights.append(own)
+    return TripleColumns(
+        *(pa.chunked_array([column], NAME_TYPE) for column in columns),
+        weights=None if weight is None else np.array(weights, np.float64),
+    )
 
 
-def _triple(item: object) -> list[str]:
+def _fact(item: object, weight: int | None) -> tuple[list[str], float]:
+    """Return the names of a triple, and the weight at a position (1 if there is none)."""
     if isinstance(item, str | bytes) or not isinstance(item, Iterable):
         raise ValueError("is not a triple (head, relation, tail)")  # noqa: TRY004
     fields = list(item)
-    if len(fields) != 3:
-        raise ValueError(f"has {plural(len(fields), 'field')} where 3 are expected")
-    return [
-        name_of(field, role)
-        for field, role in zip(fields, ("head", "relation", "tail"), strict=True)
-    ]
+    width = 3 if weight is None else 4
+    if len(fields) != width:
+        raise ValueError(f"has {plural(len(fields), 'field')} where {width} are expected")
+    own = 1.0 if weight is None else weight_of(fields.pop(weight))
+    roles = ("head", "relation", "tail")
+    return [name_of(field, role) for field, role in zip(fields, roles, strict=True)], own
 
 
 def name_of(field: object, role: str) -> str:

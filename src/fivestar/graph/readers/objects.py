@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from fivestar.errors import BadSource
+from fivestar.errors import BadSource, SettingsError
 from fivestar.graph.arrow import to_arrow
 from fivestar.graph.rdf_terms import literal
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns, split_named
@@ -21,6 +21,7 @@ from fivestar.graph.readers.dialect import HEADER_NAMES
 from fivestar.graph.readers.frames import name_of
 from fivestar.graph.readers.rdf_lines import quad_terms
 from fivestar.graph.readers.statements import Statements, StatementSorter
+from fivestar.graph.readers.weights import attribute_weight, weight_of
 from fivestar.graph.vocabulary import NAME_TYPE
 
 _BATCH_SIZE = 100_000
@@ -45,9 +46,11 @@ class NetworkXReader:
                 f"{tally.source}: is undirected, and facts are directed; pass a MultiDiGraph"
             )
         edges = _keyed_edges(graph)
-        attribute = None if options.columns is None else str(options.columns[1])
+        weight = attribute_weight(options, "an edge attribute")
+        if weight and not any(weight in data for *_, data in _keyed_edges(graph)):
+            raise BadSource(f"{tally.source}: no edge has the attribute {weight!r} with a weight")
         while batch := list(islice(edges, _BATCH_SIZE)):
-            yield from _edge_columns(batch, attribute, options, tally)
+            yield from _edge_columns(batch, weight, options, tally)
 
 
 def _keyed_edges(graph: Any) -> Iterator[tuple[object, object, object, dict[object, object]]]:
@@ -58,11 +61,14 @@ def _keyed_edges(graph: Any) -> Iterator[tuple[object, object, object, dict[obje
 
 def _edge_columns(
     edges: list[tuple[object, object, object, dict[object, object]]],
-    attribute: str | None,
+    weight: str | None,
     options: ReadOptions,
     tally: Tally,
 ) -> Iterator[TripleColumns]:
+    """Yield edges as triples; like in NetworkX, an edge without a weight has the weight 1."""
+    attribute = None if options.columns is None else str(options.columns[1])
     columns: dict[str, tuple[list[str], list[str], list[str]]] = {}
+    weights: dict[str, list[float]] = {}
     for head, tail, key, data in edges:
         number = tally.lines
         tally.lines += 1
@@ -71,13 +77,15 @@ def _edge_columns(
             fields = zip((head, relation, tail), ("head", "relation", "tail"), strict=True)
             names = [name_of(field, role) for field, role in fields]
             split = _split(data)
+            weights.setdefault(split, []).append(weight_of(data.get(weight, 1)) if weight else 1.0)
         except ValueError as reason:
             tally.reject(number, str(reason), f"{head!r} → {tail!r}", options)
             continue
         for column, name in zip(columns.setdefault(split, ([], [], [])), names, strict=True):
             column.append(name)
     for split, triple in columns.items():
-        yield TripleColumns.of([pa.chunked_array([c], NAME_TYPE) for c in triple], split)
+        own = np.array(weights[split]) if weight else None
+        yield TripleColumns.of([pa.chunked_array([c], NAME_TYPE) for c in triple], split, own)
 
 
 def _relation(key: object, data: dict[object, object], attribute: str | None) -> object:
@@ -130,6 +138,7 @@ class RdflibReader:
                 rows.append((subject, predicate, item, named))
                 numbers.append(number)
             yield from sorter.sort(Statements.of(rows), numbers)
+        yield from sorter.finish()
 
 
 def rdflib_statements(graph: Any) -> Iterator[tuple[object, object, object, object]]:
@@ -196,7 +205,10 @@ class PykeenReader:
 
     def read(self, source: object, options: ReadOptions, tally: Tally) -> Iterator[TripleColumns]:
         """Yield the triples by label; without labels the ids are the names."""
-        del options
+        if options.weight is not None:
+            raise SettingsError(
+                f"weight={options.weight!r}: a triples factory of PyKEEN has no weights; omit it"
+            )
         factory: Any = source
         rows = np.asarray(factory.mapped_triples.cpu().numpy(), dtype=np.int64)
         tally.lines += len(rows)

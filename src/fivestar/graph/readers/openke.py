@@ -25,6 +25,7 @@ from fivestar.graph.readers.base import (
     plural,
 )
 from fivestar.graph.readers.streams import line_blocks, open_bytes, refuse_binary
+from fivestar.graph.readers.weights import item_weight, weight_of
 from fivestar.graph.vocabulary import NAME_TYPE
 
 _NAMES = {"entity": "entity2id.txt", "relation": "relation2id.txt"}
@@ -68,7 +69,12 @@ class OpenKEReader:
         lines = _FactLines(len(entities), len(relations), options, tally)
         rows = lines.read(path)
         heads, tails, rels = rows[:, 0], rows[:, 1], rows[:, 2]
-        yield TripleColumns(_take(entities, heads), _take(relations, rels), _take(entities, tails))
+        yield TripleColumns(
+            _take(entities, heads),
+            _take(relations, rels),
+            _take(entities, tails),
+            weights=None if lines.weight is None else np.array(lines.weights, np.float64),
+        )
 
 
 class _FactLines:
@@ -78,6 +84,8 @@ class _FactLines:
         self._counts = {"head": entities, "tail": entities, "relation": relations}
         self._options = options
         self._tally = tally
+        self.weight = item_weight(options)
+        self.weights: list[float] = []  # of the good lines
 
     def read(self, path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Return head, tail and relation (n, 3) of the good lines."""
@@ -110,8 +118,16 @@ class _FactLines:
 
     def _fact(self, line: bytes) -> list[int] | str:
         fields = line.split()
-        if len(fields) != 3:
-            return f"has {plural(len(fields), 'field')} where 3 are expected: head tail relation"
+        width, more = (3, "") if self.weight is None else (4, ", and a weight")
+        if len(fields) != width:
+            expected = f"{width} are expected: head tail relation{more}"
+            return f"has {plural(len(fields), 'field')} where {expected}"
+        weight = 1.0
+        if self.weight is not None:
+            try:
+                weight = weight_of(fields.pop(self.weight).decode("utf-8", "replace"))
+            except ValueError as reason:
+                return str(reason)
         fact = []
         for field, (role, count) in zip(fields, self._counts.items(), strict=True):
             number = _number(field)
@@ -124,6 +140,7 @@ class _FactLines:
                     "numbered from 0; the order is head, tail, relation"
                 )
             fact.append(number)
+        self.weights.append(weight)
         return fact
 
     def _reject(self, number: int, reason: str, line: bytes) -> None:

@@ -6,6 +6,7 @@ N-Triples, N-Quads, Turtle, TriG, RDF/XML and JSON-LD; results of SELECT as JSON
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -14,11 +15,13 @@ from fivestar.errors import BadLine, BadSource
 from fivestar.extras import require
 from fivestar.graph.choices import FormatName
 from fivestar.graph.readers.base import Formats, ReadOptions, Tally, TripleColumns
+from fivestar.graph.readers.dialect import weight_position
 from fivestar.graph.readers.frames import table_columns
 from fivestar.graph.readers.guards import Guard, GuardedStream, JsonGuard, TurtleGuard, XmlGuard
 from fivestar.graph.readers.rdf_lines import LineReader, quad_terms
 from fivestar.graph.readers.statements import Statements, StatementSorter, parser_reason, term_text
 from fivestar.graph.readers.streams import open_bytes, refuse_binary, suffix_of
+from fivestar.graph.readers.weights import weight_of
 
 _LANGUAGES = {"ttl": "Turtle", "trig": "TriG", "rdf": "RDF/XML", "jsonld": "JSON-LD"}
 _OXIGRAPH_NAMES = {"ttl": "TURTLE", "trig": "TRIG", "rdf": "RDF_XML", "jsonld": "JSON_LD"}
@@ -94,6 +97,7 @@ class _Document:
                 absolute = [i for i, row in enumerate(rows) if self._is_absolute(row, numbers[i])]
                 rows, numbers = [rows[i] for i in absolute], [numbers[i] for i in absolute]
             yield from sorter.sort(Statements.of(rows), numbers)
+        yield from sorter.finish()
 
     def _parse(self, stream: BinaryIO) -> Iterator[tuple[str, str, str, str]]:
         name = self._tally.source
@@ -183,7 +187,12 @@ def _read_solutions(results: Any, options: ReadOptions, tally: Tally) -> Iterato
             f"{tally.source}: is the result of ASK, which has no triples; use SELECT ?s ?p ?o"
         )
     titles = [variable.value for variable in results.variables]
-    columns = table_columns(titles, options, tally.source)
+    weight = None
+    if options.weight is not None:
+        weight = weight_position(titles, len(titles), options.weight, tally.source)
+        # As a name, for the sorter: there are no statements about statements here.
+        options = replace(options, weight=titles[weight])
+    columns = table_columns(titles, options, tally.source, weight)
     sorter = StatementSorter(options, tally)
     solutions = iter(results)
     while batch := list(islice(solutions, _BATCH_SIZE)):
@@ -196,9 +205,17 @@ def _read_solutions(results: Any, options: ReadOptions, tally: Tally) -> Iterato
             if problem := _problem(texts, [titles[column] for column in columns]):
                 tally.reject(number, problem, " ".join(texts), options)
                 continue
-            rows.append((texts[0], texts[1], texts[2], ""))
+            triple = texts[0], texts[1], texts[2]
+            if weight is not None:
+                try:
+                    sorter.weights.add(triple, weight_of(getattr(solution[weight], "value", None)))
+                except ValueError as reason:
+                    tally.reject(number, str(reason), " ".join(texts), options)
+                    continue
+            rows.append((*triple, ""))
             numbers.append(number)
         yield from sorter.sort(Statements.of(rows), numbers)
+    yield from sorter.finish()
 
 
 def _problem(terms: list[str], titles: list[str]) -> str:

@@ -78,6 +78,7 @@ class LineReader:
             before = self._tally.lines
             statements, rows = self._statements(block)
             yield from sorter.sort(statements, before + 1 + rows)
+        yield from sorter.finish()
 
     def _first_block(self, block: Block) -> Block:
         sample = bytes(memoryview(block.buffer)[block.start : block.end][:_SAMPLE_BYTES])
@@ -109,7 +110,7 @@ class LineReader:
                 self._tally.blanks += 1
             elif self._options.graphs is None and _is_prediction(line):
                 self._tally.other_graphs += 1
-            elif problem := _problem(line):
+            elif problem := _problem(line, max_quoted=0 if self._options.weight is None else 1):
                 reasons[row] = problem
             else:
                 parsable[row] = line
@@ -233,7 +234,7 @@ def _is_prediction(line: bytes) -> bool:
     return b"<<" in line and line.rstrip(b" .\t").endswith(_PREDICTIONS)
 
 
-def _problem(line: bytes) -> str:
+def _problem(line: bytes, max_quoted: int) -> str:
     """Return what is wrong with a line that must not be parsed, or an empty string."""
     if len(line) > MAX_LINE_BYTES:
         return TOO_LONG
@@ -250,7 +251,7 @@ def _problem(line: bytes) -> str:
             "encoding, convert it: iconv -f latin1 -t utf-8"
         )
     # Nested quoted triples can exhaust the stack of the parser.
-    if b"<<" in line and b"<<" in _STRING.sub(b"", line):
+    if b"<<" in line and _STRING.sub(b"", line).count(b"<<") > max_quoted:
         return QUOTED
     return ""
 

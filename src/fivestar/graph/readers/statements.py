@@ -28,6 +28,8 @@ from fivestar.graph.rdf_terms import (
     literal_text,
 )
 from fivestar.graph.readers.base import ReadOptions, Tally, TripleColumns
+from fivestar.graph.readers.statement_weights import StatementWeights
+from fivestar.graph.triples import FactWeights
 
 # The parsers give unlabeled nodes a random hexadecimal label, without leading zeros.
 _RANDOM_LABEL = re.compile(r"_:[a-f][0-9a-f]{20,31}")
@@ -148,19 +150,35 @@ class StatementSorter:
         self._tally = tally
         self._blank = BlankNodes(options.blank_scope, unlabeled)
         self._graphs = None if options.graphs is None else _graph_terms(options.graphs)
+        self.weights = StatementWeights(options, tally)
+        self._held: list[Statements] = []
         self._ranks: dict[tuple[str, str], int] = {}
 
     def sort(self, statements: Statements, numbers: npt.ArrayLike) -> Iterator[TripleColumns]:
-        """Yield the facts among statements; `numbers` are their lines in the source."""
+        """Yield the facts among statements; `numbers` are their lines in the source.
+
+        Facts with weights are held back until `finish`.
+        """
         selected = statements.graphs.where(self._is_selected)
         self._tally.other_graphs += int(np.count_nonzero(~selected))
-        quoted = selected & statements.objects.where(lambda terms: pc.starts_with(terms, "<<"))
-        for number, row in zip(
-            np.asarray(numbers)[quoted].tolist(), statements.take(quoted).rows(), strict=True
-        ):
+        lines = np.asarray(numbers, np.int64)[selected]
+        statements = statements.take(selected)
+        others = self.weights.extract(statements, lines)
+        quoted = others & statements.objects.where(lambda terms: pc.starts_with(terms, "<<"))
+        for number, row in zip(lines[quoted].tolist(), statements.take(quoted).rows(), strict=True):
             self._tally.reject(number, QUOTED, " ".join(row[:3]), self._options)
-        statements = self._extract_annotations(statements.take(selected & ~quoted))
-        yield from self._by_split(statements)
+        statements = self._extract_annotations(statements.take(others & ~quoted))
+        if self.weights.predicate:
+            self._held.append(statements)
+        else:
+            yield from self._by_split(statements, None)
+
+    def finish(self) -> Iterator[TripleColumns]:
+        """Yield the facts that were held back, with their weights; call it at the end."""
+        if self.weights.predicate:
+            self.weights.finish()
+        for statements in self._held:
+            yield from self._by_split(statements, self.weights.of(statements))
 
     def _is_selected(self, graphs: pa.Array) -> pa.Array:
         if self._graphs is None:  # predicted links are no facts
@@ -214,21 +232,28 @@ class StatementSorter:
     def _scoped(self, term: str) -> str:
         return self._blank.name(term) if term.startswith("_:") else term
 
-    def _by_split(self, statements: Statements) -> Iterator[TripleColumns]:
+    def _by_split(
+        self, statements: Statements, weights: FactWeights | None
+    ) -> Iterator[TripleColumns]:
         for graph, split in SPLIT_GRAPHS.items() if self._options.graphs is None else ():
             mask = statements.graphs.where(partial(pc.equal, to_text(graph)))
             if split != "train" and mask.any():
-                yield self._named(statements.take(mask), split)
+                own = None if weights is None else weights[mask]
+                yield self._named(statements.take(mask), split, own)
                 statements = statements.take(~mask)
-        yield self._named(statements, "train")
+                weights = None if weights is None else weights[~mask]
+        yield self._named(statements, "train", weights)
 
-    def _named(self, statements: Statements, split: str) -> TripleColumns:
+    def _named(
+        self, statements: Statements, split: str, weights: FactWeights | None
+    ) -> TripleColumns:
         subjects, predicates, objects, _ = statements
         return TripleColumns(
             self._names(subjects, "entity"),
             self._names(predicates, "relation"),
             self._names(objects, "entity"),
             split,
+            weights=weights,
         )
 
     def _names(self, terms: Terms, kind: str) -> pa.ChunkedArray:

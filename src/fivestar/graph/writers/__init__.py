@@ -81,7 +81,8 @@ def open_sink(path: Path, draft: Path, options: WriteOptions) -> Iterator[Sink]:
         file = stack.enter_context(draft.open("wb"))
         stream = stack.enter_context(_compressed(file, path.suffix.lower()))
         if file_format in ("tsv", "csv"):
-            sink: Sink = TextSink(stream, path.name, "," if file_format == "csv" else "\t")
+            delimiter = "," if file_format == "csv" else "\t"
+            sink: Sink = TextSink(stream, path.name, delimiter, options)
         elif file_format in ("parquet", "arrow"):
             sink = ColumnarSink(stream, file_format, options)
         else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from fivestar.graph.arrow import to_arrow
 from fivestar.graph.readers.base import Annotations, TripleColumns
 
 
@@ -19,11 +21,13 @@ class WriteOptions:
         blanks: write blank nodes as "nodes", or as IRIs like other "names". They are local to their
             file, so they must be names if a graph is several files.
         literals: write literals as "literals", or as IRIs like other "names".
+        weights: "include" the weight of each triple, or "omit" it.
     """
 
     splits: Literal["include", "omit"] = "omit"
     blanks: Literal["nodes", "names"] = "nodes"
     literals: Literal["literals", "names"] = "names"
+    weights: Literal["include", "omit"] = "omit"
 
 
 class Sink(Protocol):
@@ -40,6 +44,12 @@ class Sink(Protocol):
     def close(self) -> None:
         """Write the end of the file."""
         ...
+
+
+def weight_column(piece: TripleColumns) -> pa.Array:
+    """Return the weights of a piece; 1 each if it has none."""
+    weights = np.ones(len(piece.heads)) if piece.weights is None else piece.weights
+    return to_arrow(weights)
 
 
 def concatenated(lines: pa.Array) -> memoryview | bytes:

@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fivestar.graph.arrow import to_arrow
 from fivestar.graph.rdf_terms import (
     BLANK,
     DESCRIPTION,
     IRI,
     LABEL,
     LITERAL,
+    OWN_STATEMENT,
+    PARTS,
     SPECIAL_TYPES,
     SPLIT_GRAPHS,
     TYPE,
+    WEIGHT,
     literal,
     name_as_iri,
 )
 from fivestar.graph.readers.base import Annotations, TripleColumns
 from fivestar.graph.vocabulary import NAME_TYPE
-from fivestar.graph.writers.base import WriteOptions, concatenated
+from fivestar.graph.writers.base import WriteOptions, concatenated, weight_column
 
+_DOUBLE = "http://www.w3.org/2001/XMLSchema#double"
 _GRAPH_OF_SPLIT = {split: graph for graph, split in SPLIT_GRAPHS.items()}
 
 
@@ -33,9 +39,10 @@ class RdfSink:
     def __init__(self, stream: BinaryIO, options: WriteOptions) -> None:
         self._stream = stream
         self._options = options
+        self._num_weights = 0
 
     def write(self, piece: TripleColumns) -> None:
-        """Write statements; splits are named graphs."""
+        """Write statements; splits are named graphs, weights those of reified statements."""
         heads = self._terms(piece.heads, "entity", self._head_forms())
         relations = self._terms(piece.relations, "relation", [])
         tails = self._terms(piece.tails, "entity", self._tail_forms())
@@ -44,6 +51,20 @@ class RdfSink:
         empty = pa.scalar("", NAME_TYPE)
         lines = pc.binary_join_element_wise(heads, space, relations, space, tails, end, empty)
         self._stream.write(concatenated(lines))
+        if self._options.weights == "include":
+            self._write_weights((heads, relations, tails), weight_column(piece), f"{graph} .\n")
+
+    def _write_weights(
+        self, triple: tuple[pa.Array, pa.Array, pa.Array], weights: pa.Array, end: str
+    ) -> None:
+        """Write four statements per fact: its subject, predicate and object, and its weight."""
+        numbers = to_arrow(np.arange(self._num_weights, self._num_weights + len(weights)))
+        self._num_weights += len(weights)
+        nodes = _joined(OWN_STATEMENT, numbers.cast(NAME_TYPE), ">")
+        values = _joined('"', weights.cast(NAME_TYPE), f'"^^<{_DOUBLE}>')
+        parts = zip((*PARTS, WEIGHT), (*triple, values), strict=True)
+        lines = [_joined(nodes, f" {predicate} ", value, end) for predicate, value in parts]
+        self._stream.write(concatenated(_joined(*lines)))
 
     def write_annotations(self, annotations: Annotations) -> None:
         """Write labels, descriptions and types as statements."""
@@ -98,6 +119,12 @@ class RdfSink:
             terms = pc.if_else(is_iri, terms, distinct)
             terms = pc.replace_with_mask(terms, plain, pa.array(iris, NAME_TYPE))
         return terms.take(encoded.indices)
+
+
+def _joined(*texts: str | pa.Array) -> pa.Array:
+    """Return the concatenation of texts, row by row."""
+    scalars = [pa.scalar(text, NAME_TYPE) if isinstance(text, str) else text for text in texts]
+    return pc.binary_join_element_wise(*scalars, pa.scalar("", NAME_TYPE))
 
 
 def subject_term(name: str, kind: str) -> str:

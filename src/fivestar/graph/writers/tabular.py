@@ -13,22 +13,27 @@ from fivestar.graph.readers.base import Annotations, TripleColumns
 from fivestar.graph.readers.dialect import header_columns
 from fivestar.graph.readers.streams import looks_binary
 from fivestar.graph.vocabulary import NAME_TYPE
-from fivestar.graph.writers.base import WriteOptions, concatenated
+from fivestar.graph.writers.base import WriteOptions, concatenated, weight_column
 
 _HEADER = ("head", "relation", "tail")
 _SAMPLE_BYTES = 1 << 16
 _NAME_FIELDS = [(title, NAME_TYPE) for title in _HEADER]
+_WEIGHT_FIELD = [("weight", pa.float64())]
 _SPLIT_FIELD = [("split", pa.dictionary(pa.int8(), pa.string()))]
 _SPLITS = pa.array(["train", "valid", "test"])
 
 
 class TextSink:
-    """Write unquoted tab-separated or quoted comma-separated lines, which read back the same."""
+    """Write unquoted tab-separated or quoted comma-separated lines, which read back the same.
 
-    def __init__(self, stream: BinaryIO, name: str, delimiter: str) -> None:
+    Weights are a fourth column, named in a header.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, delimiter: str, options: WriteOptions) -> None:
         self._stream = stream
         self._name = name
         self._delimiter = delimiter
+        self._has_weights = options.weights == "include"
         self._quote = '"' if delimiter == "," else ""
         self._sample = b""
         self._is_empty = True
@@ -43,6 +48,8 @@ class TextSink:
         if self._is_empty:
             self._write_start([column[0].as_py() for column in names])
         columns = [_quoted(column, self._delimiter, self._quote) for column in names]
+        if self._has_weights:
+            columns.append(pa.chunked_array([weight_column(piece).cast(NAME_TYPE)]))
         lines = pc.binary_join_element_wise(*columns, pa.scalar(self._delimiter, NAME_TYPE))
         end, empty = pa.scalar("\n", NAME_TYPE), pa.scalar("", NAME_TYPE)
         for chunk in lines.chunks:
@@ -62,8 +69,9 @@ class TextSink:
     def _write_start(self, first: list[str]) -> None:
         self._is_empty = False
         # A first triple that looks like a header would be read as one.
-        if header_columns(first) is not None:
-            self._put(f"{self._delimiter.join(_HEADER)}\n".encode())
+        if self._has_weights or header_columns(first) is not None:
+            header = (*_HEADER, "weight") if self._has_weights else _HEADER
+            self._put(f"{self._delimiter.join(header)}\n".encode())
         # Readers drop one byte order mark at the beginning of a file.
         elif first[0].startswith("\ufeff"):
             self._put("\ufeff".encode())
@@ -101,11 +109,16 @@ def _quoted(column: pa.ChunkedArray, delimiter: str, quote: str) -> pa.ChunkedAr
 
 
 class ColumnarSink:
-    """Write a table with the columns head, relation, tail and optionally split."""
+    """Write a table with the columns head, relation, tail and optionally weight and split."""
 
     def __init__(self, stream: BinaryIO, file_format: str, options: WriteOptions) -> None:
         self._has_splits = options.splits == "include"
-        self._schema = pa.schema(_NAME_FIELDS + (_SPLIT_FIELD if self._has_splits else []))
+        self._has_weights = options.weights == "include"
+        self._schema = pa.schema(
+            _NAME_FIELDS
+            + (_WEIGHT_FIELD if self._has_weights else [])
+            + (_SPLIT_FIELD if self._has_splits else [])
+        )
         if file_format == "parquet":
             self._writer = pq.ParquetWriter(stream, self._schema, compression="zstd")
         else:
@@ -114,6 +127,8 @@ class ColumnarSink:
     def write(self, piece: TripleColumns) -> None:
         """Write rows."""
         columns = [column.cast(NAME_TYPE) for column in piece.names]
+        if self._has_weights:
+            columns.append(weight_column(piece))
         if self._has_splits:
             code = _SPLITS.to_pylist().index(piece.split)
             codes = pa.repeat(pa.scalar(code, pa.int8()), len(piece.heads))
