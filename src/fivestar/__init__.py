@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fivestar.server.serve import serve
     from fivestar.training.objectives import Objective, register_objective
     from fivestar.training.regularizers import Regularizer, register_regularizer
+    from fivestar.training.trackers.base import TrackedRun, Tracker, register_tracker
 
 _HOME = {
     "FivestarError": "fivestar.errors",
@@ -57,6 +58,9 @@ _HOME = {
     "register_objective": "fivestar.training.objectives",
     "register_reader": "fivestar.graph.readers.registered",
     "register_regularizer": "fivestar.training.regularizers",
+    "TrackedRun": "fivestar.training.trackers.base",
+    "Tracker": "fivestar.training.trackers.base",
+    "register_tracker": "fivestar.training.trackers.base",
     "TrainedModel": "fivestar.prediction.trained_model",
     "from_pykeen": "fivestar.prediction.trained_model",
     "load": "fivestar.prediction.trained_model",
@@ -81,6 +85,8 @@ __all__ = [
     "Objective",
     "Regularizer",
     "Settings",
+    "TrackedRun",
+    "Tracker",
     "TrainedModel",
     "Triples",
     "Vocabulary",
@@ -99,6 +105,7 @@ __all__ = [
     "register_objective",
     "register_reader",
     "register_regularizer",
+    "register_tracker",
     "resume",
     "save_graph",
     "search",

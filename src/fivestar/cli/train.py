@@ -101,9 +101,22 @@ Method = Annotated[
         rich_help_panel=_ADVANCED,
     ),
 ]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        help="Log each epoch: csv[:FILE], tensorboard[:FOLDER], mlflow[:URI], "
+        "wandb[:PROJECT], or a tracker of a package. Repeatable.",
+        metavar="NAME[:TARGET]",
+        show_default=False,
+        rich_help_panel=_ADVANCED,
+    ),
+]
 TensorBoard = Annotated[
     bool,
-    typer.Option("--tensorboard", help="Also write TensorBoard events.", rich_help_panel=_ADVANCED),
+    typer.Option(
+        "--tensorboard", help="The same as --track tensorboard.", rich_help_panel=_ADVANCED
+    ),
 ]
 
 
@@ -118,6 +131,7 @@ def _train(  # noqa: PLR0913
     resume_from: Resume = None,
     begin_from: From = None,
     method: Method = "default",
+    track: Track = None,
     tensorboard: TensorBoard = False,
     budget: Budget = None,
     budget_models: BudgetModels = None,
@@ -133,9 +147,10 @@ def _train(  # noqa: PLR0913
     began = budget_begins()
     if processes > 1 and not launched():
         launch(processes)
+    trackers = [*(track or []), *(["tensorboard"] if tensorboard else [])]
     restarted = restarted_run(to)
     if restarted is not None:
-        _resume_run(restarted, began, tensorboard=tensorboard)
+        _resume_run(restarted, began, trackers)
         return
     given = {flag: value for flag, value in flags.items() if value is not None}
     options = given_model_options(context)
@@ -153,7 +168,7 @@ def _train(  # noqa: PLR0913
             raise SettingsError(
                 "--resume uses the graph and settings of the run: omit all other options"
             )
-        _resume_run(resume_from, began, tensorboard=tensorboard)
+        _resume_run(resume_from, began, trackers)
         return
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
     refuse_launched(budget, "--budget compares settings")
@@ -169,15 +184,23 @@ def _train(  # noqa: PLR0913
         err.print(f"Writing the run to {to}", markup=False, soft_wrap=True)
     if limit is not None:
         with resumable_run(to):
-            metrics = train_in_budget(graph, values, to, limit, began, tensorboard=tensorboard)
+            metrics = train_in_budget(graph, values, to, limit, began, trackers)
         _report(metrics, to)
         return
     from fivestar.training import train as training  # noqa: PLC0415  (slow to import)
 
-    display = training_display(settings.training.epochs, to if tensorboard else None)
-    with resumable_run(to), display as shown:
+    with resumable_run(to), training_display(settings.training.epochs) as shown:
         on_epoch, on_step, on_stage = shown.on_epoch, shown.on_step, shown.on_stage
-        run = training.train(graph, settings, to, on_epoch, on_step, begin_from, on_stage)
+        run = training.train(
+            graph,
+            settings,
+            to,
+            on_epoch,
+            on_step,
+            begin_from,
+            on_stage,
+            trackers=trackers,
+        )
     _report(run.metrics, to)
 
 
@@ -215,7 +238,7 @@ def _with_validation(
     return validated.graph
 
 
-def _resume_run(folder: Path, began: float, *, tensorboard: bool) -> None:
+def _resume_run(folder: Path, began: float, trackers: list[str]) -> None:
     """Resume a run, or a training within a time budget, and report it."""
     if (folder / "manifest.json").exists():
         text = f"{folder} is complete: there is nothing to resume"
@@ -223,19 +246,20 @@ def _resume_run(folder: Path, began: float, *, tensorboard: bool) -> None:
         _report(fivestar.resume(folder).metrics, folder)
         return
     with resumable_run(folder):
-        metrics = resume_budget(folder, began, tensorboard=tensorboard)
+        metrics = resume_budget(folder, began, trackers)
         if metrics is None:
-            metrics = _resume(folder, tensorboard=tensorboard)
+            metrics = _resume(folder, trackers)
     _report(metrics, folder)
 
 
-def _resume(folder: Path, *, tensorboard: bool) -> dict[str, Any]:
+def _resume(folder: Path, trackers: list[str]) -> dict[str, Any]:
     from fivestar.runs.run import read_begun_run  # noqa: PLC0415
 
     _, settings = read_begun_run(folder)
-    with training_display(settings.training.epochs, folder if tensorboard else None) as shown:
+    with training_display(settings.training.epochs) as shown:
         callbacks = {name: getattr(shown, name) for name in ("on_epoch", "on_step", "on_stage")}
-        return fivestar.resume(folder, progress=False, **callbacks).metrics
+        model = fivestar.resume(folder, progress=False, trackers=trackers, **callbacks)
+        return model.metrics
 
 
 def _values(

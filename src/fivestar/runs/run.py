@@ -9,7 +9,8 @@ model.safetensors       the trained weights
 metrics.json  history.jsonl  README.md
 snapshots/              the weights at chosen epochs
 trials.jsonl            the settings that were compared within a time budget
-tensorboard/            the history for TensorBoard (optional)
+trackers.json           how trackers continue after an interruption (optional)
+history.csv  tensorboard/  the history for CSV and TensorBoard (optional)
 manifest.json           hashes of the files that must not change; written last
 """
 
@@ -72,6 +73,8 @@ TRIALS = "trials.jsonl"
 WORK = "search"
 FORMAT = "fivestar-run"
 VERSION = 1
+# What trackers write.
+TRACKED = ("trackers.json", "history.csv", "tensorboard")
 # Held while a process writes to the run, and who that is.
 _LOCK, _OWNER = ".lock", ".owner"
 _DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
@@ -405,7 +408,7 @@ def _is_hashed(path: Path, folder: Path) -> bool:
     first = path.relative_to(folder).parts[0]
     return (
         path.is_file()
-        and first not in {MANIFEST, CHECKPOINT, WORK, "tensorboard"}
+        and first not in {MANIFEST, CHECKPOINT, WORK, *TRACKED}
         and not first.startswith("checkpoint-")
         and not path.name.startswith(".")
     )

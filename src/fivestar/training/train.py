@@ -14,7 +14,7 @@ replaces the last one of the first training, so a run killed at any moment resum
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ from fivestar.runs.settings import Settings, make_settings
 from fivestar.training.checkpoint import find_checkpoint
 from fivestar.training.loop import ORIGIN, Callback, StepCallback, Trainer
 from fivestar.training.processes import join_processes, num_launched
+from fivestar.training.trackers.base import TrackedRun, Tracker
+from fivestar.training.trackers.tracking import Tracking
 from fivestar.training.validation import StageCallback
 
 _NOTE = (
@@ -44,7 +46,7 @@ _NOTE = (
 )
 
 
-def train(
+def train(  # noqa: PLR0913
     graph: KnowledgeGraph,
     settings: Settings | Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -52,6 +54,8 @@ def train(
     on_step: StepCallback | None = None,
     source: str | os.PathLike[str] | None = None,
     on_stage: StageCallback | None = None,
+    *,
+    trackers: Sequence[str | Tracker] = (),
 ) -> Run:
     """Train a model on a graph.
 
@@ -63,6 +67,7 @@ def train(
         on_step: called with the epochs done after each step.
         source: folder of a run to start from (warm start).
         on_stage: called with the progress of validation, calibration and refit.
+        trackers: trackers, or texts such as `csv:history.csv`.
 
     Returns:
         The run with the best validation MRR, else the last epoch.
@@ -70,38 +75,52 @@ def train(
     Raises:
         SettingsError: if the settings do not fit the graph, the model or the device.
         Diverged: if the loss is not finite.
+        TrackingFailed: if a tracker cannot start.
     """
+    _check_start(source)
     if source is not None and settings is None:
         settings = read_begun_run(Path(source))[1]
     if not isinstance(settings, Settings):
         settings = make_settings(settings or {})
     settings = settings.for_graph(graph)
     join_processes(settings.training.device)
+    folder = None if out is None else Path(out)
+    tracking = Tracking(trackers)
+    trainer = Trainer(graph, settings, folder)  # first, because it checks the settings
+    if source is not None:
+        trainer.warm_start(Path(source))
+    is_first = trainer.model.shard.rank == 0
+    if folder is None:
+        if is_first:
+            tracking.start(_tracked(trainer))
+        return finish(trainer, on_epoch, on_step, on_stage, tracking=tracking)
+
+    def prepare(draft: Path) -> None:
+        _save_start(trainer, draft)
+        tracking.start(_tracked(trainer), draft)
+
+    if is_first:
+        begin_run(graph, settings, folder, prepare)
+    trainer.model.shard.wait()
+    with run_lock(folder) if is_first else nullcontext():
+        return finish(trainer, on_epoch, on_step, on_stage, tracking=tracking)
+
+
+def _check_start(source: object) -> None:
+    """Refuse a warm start of several processes."""
     if source is not None and num_launched() > 1:
         raise SettingsError(
             "a warm start needs one process: train its first epoch with one (epochs=1), and resume "
             "on several"
         )
-    folder = None if out is None else Path(out)
-    trainer = Trainer(graph, settings, folder)  # first, because it checks the settings
-    if source is not None:
-        trainer.warm_start(Path(source))
-    if folder is None:
-        return finish(trainer, on_epoch, on_step, on_stage)
 
-    def save_origin(draft: Path) -> None:
-        """Write what a warm start begins with: a resumed run must not start from scratch."""
-        if source is not None:
-            if settings.training.refit:
-                trainer.save_checkpoint(ORIGIN, draft)
-            trainer.save_checkpoint(folder=draft)
 
-    shard = trainer.model.shard
-    if shard.rank == 0:
-        begin_run(graph, settings, folder, save_origin)
-    shard.wait()
-    with run_lock(folder) if shard.rank == 0 else nullcontext():
-        return finish(trainer, on_epoch, on_step, on_stage)
+def _save_start(trainer: Trainer, draft: Path) -> None:
+    """Write what a training begins with: a resumed run must not start from scratch."""
+    if trainer.source is not None:
+        if trainer.training.refit:
+            trainer.save_checkpoint(ORIGIN, draft)
+        trainer.save_checkpoint(folder=draft)
 
 
 def resume(
@@ -109,13 +128,15 @@ def resume(
     on_epoch: Callback | None = None,
     on_step: StepCallback | None = None,
     on_stage: StageCallback | None = None,
+    trackers: Sequence[str | Tracker] = (),
 ) -> Run:
     """Resume an interrupted training; the result is the same as without the interruption.
 
     A complete run is loaded and returned as it is: there is nothing to resume. The number of
-    processes may be another one than before.
+    processes may be another one than before. Trackers that tracked the run before continue.
     """
     path = Path(folder)
+    tracking = Tracking(trackers)
     if (path / MANIFEST).exists():
         return load_run(path)
     graph, settings = read_begun_run(path)
@@ -128,7 +149,9 @@ def resume(
         trainer = Trainer(graph, settings, path)
         if find_checkpoint(path / CHECKPOINT) is not None:
             trainer.resume()
-        return finish(trainer, on_epoch, on_step, on_stage)
+        if shard.rank == 0:
+            tracking.start(_tracked(trainer))
+        return finish(trainer, on_epoch, on_step, on_stage, tracking=tracking)
 
 
 def finish(
@@ -137,8 +160,30 @@ def finish(
     on_step: StepCallback | None = None,
     on_stage: StageCallback | None = None,
     more: Callable[[], Mapping[str, Any]] = dict,
+    tracking: Tracking | None = None,
 ) -> Run:
     """Train to the end, refit if that is set, and save the run; `more` returns further metrics."""
+    tracking = tracking or Tracking()
+    metrics: dict[str, Any] = {}
+
+    def log(line: dict[str, Any]) -> None:
+        tracking.log(line)
+        if on_epoch is not None:
+            on_epoch(line)
+
+    with tracking.ended(lambda: metrics):
+        run = _finish(trainer, log, on_step, on_stage, more)
+        metrics = run.metrics
+    return run
+
+
+def _finish(
+    trainer: Trainer,
+    on_epoch: Callback,
+    on_step: StepCallback | None,
+    on_stage: StageCallback | None,
+    more: Callable[[], Mapping[str, Any]],
+) -> Run:
     trainer.validation.on_stage = on_stage
     if not trainer.progress.before_refit:
         trainer.run(on_epoch, on_step)
@@ -158,6 +203,32 @@ def finish(
         save_run(run, trainer.folder)
         trainer.model.shard.wait()  # the run is complete in all processes
     return run
+
+
+def track_trained(run: Run, folder: Path | None, tracking: Tracking) -> None:
+    """Track a run that is trained: within a time budget, only the chosen training is tracked."""
+    tracking.start(_tracked_run(run.graph, run.settings, folder, []))
+    for line in run.history:
+        tracking.log(line)
+    tracking.finish(run.metrics, "finished")
+
+
+def _tracked(trainer: Trainer) -> TrackedRun:
+    """Return what trackers are told of a training."""
+    history = list(trainer.progress.history)
+    return _tracked_run(trainer.graph, trainer.settings, trainer.folder, history)
+
+
+def _tracked_run(
+    graph: KnowledgeGraph, settings: Settings, folder: Path | None, history: list[dict[str, Any]]
+) -> TrackedRun:
+    values = {
+        f"{section}.{name}": value
+        for section, values in settings.model_dump(exclude_none=True).items()
+        for name, value in values.items()
+    }
+    name = folder.name if folder is not None else f"{graph.name}-{settings.model.name}"
+    return TrackedRun(name, folder, {"graph": graph.name, **values}, history)
 
 
 def _metrics(trainer: Trainer) -> dict[str, Any]:
