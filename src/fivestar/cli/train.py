@@ -91,6 +91,25 @@ From = Annotated[
         rich_help_panel=_ADVANCED,
     ),
 ]
+Vectors = Annotated[
+    str | None,
+    typer.Option(
+        "--entity-vectors",
+        help="Start from these vectors of entities: a file (.parquet, .npz, .npy, .safetensors, or "
+        "word2vec as .txt, .vec, .bin), the folder of a run, or labels (made of their labels).",
+        metavar="FILE|labels",
+        show_default=False,
+        rich_help_panel=_ADVANCED,
+    ),
+]
+Freeze = Annotated[
+    bool,
+    typer.Option(
+        "--freeze-entities",
+        help="Do not train the vectors of --entity-vectors.",
+        rich_help_panel=_ADVANCED,
+    ),
+]
 Method = Annotated[
     Literal["default", "published", "paper"],
     typer.Option(
@@ -130,6 +149,8 @@ def _train(  # noqa: PLR0913
     settings_file: SettingsFile = None,
     resume_from: Resume = None,
     begin_from: From = None,
+    entity_vectors: Vectors = None,
+    freeze_entities: Freeze = False,
     method: Method = "default",
     track: Track = None,
     tensorboard: TensorBoard = False,
@@ -160,6 +181,8 @@ def _train(  # noqa: PLR0913
             or to
             or settings_file
             or begin_from
+            or entity_vectors
+            or freeze_entities
             or budget
             or given
             or options
@@ -171,6 +194,8 @@ def _train(  # noqa: PLR0913
         _resume_run(resume_from, began, trackers)
         return
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
+    if limit is not None and (entity_vectors or freeze_entities):
+        raise SettingsError("--budget trains from scratch: omit --entity-vectors")
     refuse_launched(budget, "--budget compares settings")
     file = settings_file or _settings_of(begin_from)
     values, where = _values(file, given, options, method)
@@ -200,6 +225,8 @@ def _train(  # noqa: PLR0913
             begin_from,
             on_stage,
             trackers=trackers,
+            entity_vectors=entity_vectors,
+            freeze_entities=freeze_entities,
         )
     _report(run.metrics, to)
 
@@ -296,6 +323,9 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
         if "started_from" in metrics:
             text = _taken_over(kind, **metrics["started_from"][kind])
             out.print(text, markup=False, soft_wrap=True)
+    if "entity_vectors" in metrics:
+        text = _vectors_used(metrics["entity_vectors"], metrics.get("valid"))
+        out.print(text, markup=False, soft_wrap=True)
     text = f"{metrics['epochs']} epochs in {metrics['seconds'] / 60:.1f} minutes"
     if "valid" in metrics:
         text += _validation(metrics)
@@ -306,6 +336,24 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
             "validation metrics are those before the refit)"
         )
     out.print(f"{text}; saved {folder}", markup=False, soft_wrap=True)
+
+
+def _vectors_used(used: dict[str, Any], valid: dict[str, Any] | None) -> str:
+    """Return what was taken of given vectors, and what entities without facts got of them."""
+    dimension, own = used["dimension"], used["used_dimension"]
+    reduced = f", reduced to {own} ({used['explained_variance']:.0%} of the variance)"
+    text = (
+        f"vectors of {used['source']}: {used['entities']:,} entities "
+        f"({'frozen' if used['frozen'] else 'trained'}), {used['without']:,} entities without one, "
+        f"{used['unknown_names']:,} unknown names; dimension {dimension}"
+        + (reduced if own < dimension else "")
+    )
+    if used["filled"]:
+        text += f"\n{used['filled']:,} entities without a training fact got predicted embeddings"
+        if valid is not None:
+            before = used["valid_before_filling"]["mrr"]
+            text += f": validation MRR {before:.3f} → {valid['mrr']:.3f}"
+    return text
 
 
 def _validation(metrics: dict[str, Any]) -> str:

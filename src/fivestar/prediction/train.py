@@ -50,6 +50,8 @@ def train(  # noqa: PLR0913
     valid: float | None = None,
     refit: bool = False,
     warm_start: PathLike | None = None,
+    entity_vectors: Any = None,
+    freeze_entities: bool = False,
     budget: str | dt.timedelta | None = None,
     budget_models: Sequence[str] = (),
     budget_dims: Sequence[int] = (),
@@ -75,6 +77,12 @@ def train(  # noqa: PLR0913
         warm_start: the folder of a trained model to start from, on the same graph or another one:
             embeddings of entities and relations with the same names are kept. Its settings are the
             default.
+        entity_vectors: vectors of entities to start from, matched by name: a file (.parquet, .npz,
+            .npy, .safetensors, word2vec as .txt, .vec or .bin), the folder of a trained model, a
+            mapping from names to vectors, an array with a row per entity, or "labels" for vectors
+            made of the labels. Entities without a training fact get, after training, the embedding
+            that their vector predicts. `model.metrics["entity_vectors"]` says what was used.
+        freeze_entities: do not train these vectors.
         budget: time for everything, such as "10m": settings that are not given are searched by
             validation, and the best are trained to the end. Needs the extra "search".
         budget_models: models to choose from within the budget, the first being the default.
@@ -104,6 +112,8 @@ def train(  # noqa: PLR0913
         raise SettingsError("budget_models and budget_dims need a budget")
     unusable = {
         "warm_start": warm_start is not None,
+        "entity_vectors": entity_vectors is not None,
+        "freeze_entities": freeze_entities,
         "refit": refit,
     }
     if budget is not None and any(unusable.values()):
@@ -139,6 +149,8 @@ def train(  # noqa: PLR0913
             warm_start,
             on_stage,
             trackers=trackers,
+            entity_vectors=entity_vectors,
+            freeze_entities=freeze_entities,
         )
     return TrainedModel.of(run)
 

@@ -4,6 +4,7 @@ settings.toml           all settings, with defaults filled in
 graph/                  the training graph (Parquet)
 checkpoint.safetensors  the state from which training resumes
 checkpoint-EPOCH-STEP/  the same of several processes that share the entity table
+entity_vectors.safetensors  given vectors of entities, until the run is complete
 origin.safetensors      the initial weights of a warm start with a refit, until it is complete
 model.safetensors       the trained weights
 metrics.json  history.jsonl  README.md
@@ -68,6 +69,8 @@ WEIGHTS = "model.safetensors"
 HISTORY = "history.jsonl"
 MANIFEST = "manifest.json"
 SNAPSHOTS = "snapshots"
+# Given vectors of entities, because a resumed run needs them and not their source.
+VECTORS = "entity_vectors.safetensors"
 # Of a training within a time budget: all trials, and the working files of the search.
 TRIALS = "trials.jsonl"
 WORK = "search"
@@ -408,7 +411,7 @@ def _is_hashed(path: Path, folder: Path) -> bool:
     first = path.relative_to(folder).parts[0]
     return (
         path.is_file()
-        and first not in {MANIFEST, CHECKPOINT, WORK, *TRACKED}
+        and first not in {MANIFEST, CHECKPOINT, VECTORS, WORK, *TRACKED}
         and not first.startswith("checkpoint-")
         and not path.name.startswith(".")
     )

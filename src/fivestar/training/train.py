@@ -25,6 +25,7 @@ from fivestar.models.sharding import own_shard
 from fivestar.runs.run import (
     CHECKPOINT,
     MANIFEST,
+    VECTORS,
     Run,
     begin_run,
     load_run,
@@ -34,6 +35,7 @@ from fivestar.runs.run import (
 )
 from fivestar.runs.settings import Settings, make_settings
 from fivestar.training.checkpoint import find_checkpoint
+from fivestar.training.entity_vectors import EntityVectors, fill_unseen, match_vectors
 from fivestar.training.loop import ORIGIN, Callback, StepCallback, Trainer
 from fivestar.training.processes import join_processes, num_launched
 from fivestar.training.trackers.base import TrackedRun, Tracker
@@ -44,6 +46,8 @@ _NOTE = (
     "valid and calibration were measured before the refit, on a model that had not been trained on "
     "the validation triples; the refit was trained for best_epoch epochs"
 )
+
+_ONE_PROCESS = "a training that starts from given entity vectors needs one process"
 
 
 def train(  # noqa: PLR0913
@@ -56,6 +60,8 @@ def train(  # noqa: PLR0913
     on_stage: StageCallback | None = None,
     *,
     trackers: Sequence[str | Tracker] = (),
+    entity_vectors: Any = None,
+    freeze_entities: bool = False,
 ) -> Run:
     """Train a model on a graph.
 
@@ -68,6 +74,8 @@ def train(  # noqa: PLR0913
         source: folder of a run to start from (warm start).
         on_stage: called with the progress of validation, calibration and refit.
         trackers: trackers, or texts such as `csv:history.csv`.
+        entity_vectors: vectors to start from (see `match_vectors`).
+        freeze_entities: do not train these vectors.
 
     Returns:
         The run with the best validation MRR, else the last epoch.
@@ -77,7 +85,7 @@ def train(  # noqa: PLR0913
         Diverged: if the loss is not finite.
         TrackingFailed: if a tracker cannot start.
     """
-    _check_start(source)
+    _check_start(source, entity_vectors, freeze_entities=freeze_entities)
     if source is not None and settings is None:
         settings = read_begun_run(Path(source))[1]
     if not isinstance(settings, Settings):
@@ -89,6 +97,9 @@ def train(  # noqa: PLR0913
     trainer = Trainer(graph, settings, folder)  # first, because it checks the settings
     if source is not None:
         trainer.warm_start(Path(source))
+    if entity_vectors is not None:
+        vectors = match_vectors(entity_vectors, graph, trainer.model, frozen=freeze_entities)
+        trainer.use_vectors(vectors)
     is_first = trainer.model.shard.rank == 0
     if folder is None:
         if is_first:
@@ -106,13 +117,21 @@ def train(  # noqa: PLR0913
         return finish(trainer, on_epoch, on_step, on_stage, tracking=tracking)
 
 
-def _check_start(source: object) -> None:
-    """Refuse a warm start of several processes."""
-    if source is not None and num_launched() > 1:
+def _check_start(source: object, entity_vectors: object, *, freeze_entities: bool) -> None:
+    """Refuse starts that contradict each other, or that need one process."""
+    if freeze_entities and entity_vectors is None:
+        raise SettingsError("freeze_entities needs entity_vectors, which are then not trained")
+    if source is not None and entity_vectors is not None:
+        raise SettingsError("a warm start has vectors of its own: omit entity_vectors")
+    if num_launched() == 1:
+        return
+    if source is not None:
         raise SettingsError(
             "a warm start needs one process: train its first epoch with one (epochs=1), and resume "
             "on several"
         )
+    if entity_vectors is not None:
+        raise SettingsError(_ONE_PROCESS)
 
 
 def _save_start(trainer: Trainer, draft: Path) -> None:
@@ -121,6 +140,8 @@ def _save_start(trainer: Trainer, draft: Path) -> None:
         if trainer.training.refit:
             trainer.save_checkpoint(ORIGIN, draft)
         trainer.save_checkpoint(folder=draft)
+    if trainer.vectors is not None:
+        trainer.vectors.save(draft)
 
 
 def resume(
@@ -147,6 +168,11 @@ def resume(
         if (path / MANIFEST).exists():  # another process has just completed it
             return load_run(path)
         trainer = Trainer(graph, settings, path)
+        vectors = EntityVectors.load(path, len(graph.entities))
+        if vectors is not None:
+            if num_launched() > 1:
+                raise SettingsError(_ONE_PROCESS)
+            trainer.use_vectors(vectors)
         if find_checkpoint(path / CHECKPOINT) is not None:
             trainer.resume()
         if shard.rank == 0:
@@ -201,6 +227,7 @@ def _finish(
     if trainer.folder is not None:
         (trainer.folder / ORIGIN).unlink(missing_ok=True)
         save_run(run, trainer.folder)
+        (trainer.folder / VECTORS).unlink(missing_ok=True)
         trainer.model.shard.wait()  # the run is complete in all processes
     return run
 
@@ -237,9 +264,18 @@ def _metrics(trainer: Trainer) -> dict[str, Any]:
     metrics: dict[str, Any] = {"epochs": progress.epoch, "seconds": progress.seconds}
     if progress.origin:
         metrics["started_from"] = progress.origin
+    best = progress.best_metrics
+    if validation and not best:
+        best = validation.rank(trainer.model)
+    if trainer.vectors is not None:
+        filled = fill_unseen(trainer.model, trainer.vectors, trainer.facts)
+        metrics["entity_vectors"] = {**trainer.vectors.origin, "filled": filled}
+        if filled and validation:
+            metrics["entity_vectors"]["valid_before_filling"] = best
+            best = validation.rank(trainer.model)
     if validation:
         metrics["best_epoch"] = progress.best_epoch or progress.epoch
-        metrics["valid"] = progress.best_metrics or validation.rank(trainer.model)
+        metrics["valid"] = best
         metrics["validation"] = validation.size()
         metrics["calibration"] = validation.calibrate(trainer.model)
     return metrics
@@ -248,6 +284,8 @@ def _metrics(trainer: Trainer) -> dict[str, Any]:
 def _refit_metrics(trainer: Trainer) -> dict[str, Any]:
     """Return the metrics of the training before the refit, marked as such."""
     progress, before = trainer.progress, trainer.progress.before_refit
+    if trainer.vectors is not None:
+        fill_unseen(trainer.model, trainer.vectors, trainer.facts)
     refit = {
         "note": _NOTE,
         "epochs": progress.epoch,
