@@ -10,7 +10,8 @@ entities
 - predicted from the labels by a ridge regression, as `fivestar train --entity-vectors labels` does.
 
 python experiments/entity_vectors.py nell-995-h100 --epochs 20
-python experiments/entity_vectors.py wn18rr --epochs 10
+python experiments/entity_vectors.py nell-995-h100 --epochs 20 --seeds 1 --starts frozen
+python experiments/entity_vectors.py wn18rr --epochs 10 --seeds 1
 """
 
 from __future__ import annotations
@@ -74,15 +75,17 @@ def with_mean(model: Model, graph: fivestar.KnowledgeGraph) -> None:
     model.entities[~is_seen] = model.entities[is_seen].mean(dim=0)
 
 
-def arms(
-    graph: fivestar.KnowledgeGraph, vectors: str | None, options: dict[str, Any]
-) -> dict[str, Any]:
+def arms(graph: fivestar.KnowledgeGraph, start: str, options: dict[str, Any]) -> dict[str, Any]:
     """Train once; return the metrics of each way to set the rows of unseen entities."""
+    if start != "none":
+        options = {**options, "entity_vectors": "labels", "freeze_entities": start == "frozen"}
     began = time.process_time()
-    trained = fivestar.train(graph, entity_vectors=vectors, progress=False, **options)
+    trained = fivestar.train(graph, progress=False, **options)
     found: dict[str, Any] = {"cpu_seconds": round(time.process_time() - began, 1)}
     model = trained.model
-    if vectors is not None:
+    if start == "frozen":
+        return found | {"untouched": measure(model, graph)}
+    if start == "labels":
         before = trained.metrics["entity_vectors"]["valid_before_filling"]
         found["mrr_before"] = round(before["mrr"], 5)
         return found | {"predicted": measure(model, graph)}
@@ -101,19 +104,21 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=50)
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--seeds", type=int, default=3)
+    starts = ("none", "labels", "frozen")
+    parser.add_argument("--starts", nargs="+", choices=starts, default=starts[:2])
     arguments = parser.parse_args()
     graph = fivestar.read_graph(arguments.graph)
     epochs = arguments.epochs
     for seed in range(arguments.seeds):
-        for vectors in (None, "labels"):
+        for start in arguments.starts:
             options = {"dim": arguments.dim, "epochs": epochs, "seed": seed}
             line = {
                 "graph": graph.name,
-                "start": vectors or "none",
+                "start": start,
                 **options,
                 "facts": {name: int(chosen.sum()) for name, chosen in groups(graph).items()},
                 "unseen_entities": int((degrees(graph) == 0).sum()),
-                **arms(graph, vectors, {**options, "evaluate_every": epochs}),
+                **arms(graph, start, {**options, "evaluate_every": epochs}),
                 **provenance(),
             }
             print(json.dumps(line), flush=True)

@@ -30,7 +30,7 @@ to catch all of them::
         └── SplitImpossible    no split has the requested properties
 
     GraphWarning               valid but suspicious input (a UserWarning)
-    TrackingWarning            a tracker has failed; training goes on (a UserWarning)
+    TrackingWarning            a tracker has failed; training continues (a UserWarning)
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class SplitImpossible(GraphError):  # noqa: N818
 
 
 class TrackingWarning(UserWarning):
-    """A tracker has failed during a training, which goes on without it."""
+    """A tracker has failed during a training, which continues without it."""
 
 
 class GraphWarning(UserWarning):

@@ -28,6 +28,7 @@ from fivestar.errors import (
 from fivestar.plugins import TRACKERS
 from fivestar.training.trackers import tracking
 from fivestar.training.trackers.tracking import STATE, Tracking, make_tracker, read_states
+from fivestar.training.train import track_trained
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def graph():
 
 
 class Recorder(fivestar.Tracker):
-    """Records its calls; fails in one of them if it is told to."""
+    """Records its calls; fails in one of them where it should."""
 
     def __init__(self, target=""):
         super().__init__(target)
@@ -112,7 +113,7 @@ def test_a_tracker_that_fails_causes_one_warning(graph, tmp_path, where):
     assert len(caught) == 1
     assert len(model.history) == 4
     fivestar.load(tmp_path / "run")
-    assert len(rows(tmp_path / "log.csv")) == 4  # the other one goes on
+    assert len(rows(tmp_path / "log.csv")) == 4  # the other one continues
     assert len(broken.named(where)) == 1  # it is not called again
 
 
@@ -137,6 +138,15 @@ def test_a_tracker_that_cannot_start_refuses_the_training(graph, tmp_path):
         fivestar.train(graph, SMALL, tmp_path / "run", trackers=trackers)
     assert not (tmp_path / "run").exists()
     assert first.named("finish") == [({}, "failed")]
+
+
+def test_a_training_that_is_complete_is_not_lost_to_a_tracker(graph):
+    run = fivestar.train(graph, SMALL)
+    with pytest.warns(TrackingWarning, match="complete, but not tracked: .* the disk is full"):
+        track_trained(run, None, Tracking([Recorder("start")]))
+    tracker = Recorder()
+    track_trained(run, None, Tracking([tracker]))
+    assert [line for (line,) in tracker.named("log")] == run.history
 
 
 @pytest.mark.parametrize(
@@ -182,7 +192,7 @@ def test_an_interrupted_run_continues_its_trackers(graph, tmp_path):
 
 def test_a_damaged_state_says_what_to_do(tmp_path):
     (tmp_path / STATE).write_text("[1]")
-    with pytest.raises(TrackingFailed, match="delete it, and trackers start anew"):
+    with pytest.raises(TrackingFailed, match="delete it, and trackers start again"):
         read_states(tmp_path)
 
 

@@ -36,6 +36,9 @@ _OTHER_FLAGS = {
     "model.predict_tails": "fivestar ask",
     "model.predict_heads": "fivestar ask",
     "train with warm_start": "train with --from",
+    "freeze_entities needs entity_vectors": "--freeze-entities needs --entity-vectors",
+    "freeze_entities:": "--freeze-entities:",
+    "omit entity_vectors": "omit --entity-vectors",
 }
 _ARGUMENTS = (
     *("columns", "delimiter", "denominator", "format", "graphs", "header", "literals", "mirror"),

@@ -14,12 +14,13 @@ replaces the last one of the first training, so a run killed at any moment resum
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fivestar.errors import SettingsError
+from fivestar.errors import FivestarError, SettingsError, TrackingWarning
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.sharding import own_shard
 from fivestar.runs.run import (
@@ -233,15 +234,22 @@ def _finish(
 
 
 def track_trained(run: Run, folder: Path | None, tracking: Tracking) -> None:
-    """Track a run that is trained: within a time budget, only the chosen training is tracked."""
-    tracking.start(_tracked_run(run.graph, run.settings, folder, []))
+    """Track a run that is trained: within a time budget, only the chosen training is tracked.
+
+    It is too late to refuse: a tracker that cannot start causes a warning.
+    """
+    try:
+        tracking.start(_tracked_run(run.graph, run.settings, folder, []))
+    except FivestarError as error:
+        warnings.warn(f"the training is complete, but not tracked: {error}", TrackingWarning, 2)
+        return
     for line in run.history:
         tracking.log(line)
     tracking.finish(run.metrics, "finished")
 
 
 def _tracked(trainer: Trainer) -> TrackedRun:
-    """Return what trackers are told of a training."""
+    """Return what trackers get to know of a training."""
     history = list(trainer.progress.history)
     return _tracked_run(trainer.graph, trainer.settings, trainer.folder, history)
 

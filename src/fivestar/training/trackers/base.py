@@ -1,4 +1,4 @@
-"""What a tracker is: it is told how a training starts, each epoch, and how it ends."""
+"""What a tracker is: it receives the start, each epoch and the end of a training."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Tracker(ABC):
 
     `start` is called in the main thread, and its errors refuse the training. `log` and `finish` are
     called in a thread of their own, so that a slow network does not slow training down; after an
-    error there, training goes on without the tracker.
+    error there, training continues without the tracker.
 
     Args:
         target: what follows the name and a colon in `--track NAME:TARGET`.

@@ -164,14 +164,14 @@ class _Worker:
             try:
                 if self._error is None:
                     call()
-            except Exception as error:  # whatever it is, training goes on
+            except Exception as error:  # whatever it is, training continues
                 self._error = error
 
     def _warn(self) -> None:
         if self._error is not None and not self._has_warned:
             self._has_warned = True
             text = (
-                f"the tracker {self._name} has failed ({_text(self._error)}); training goes on "
+                f"the tracker {self._name} has failed ({_text(self._error)}); training continues "
                 "without it, and history.jsonl of the run has all epochs"
             )
             warnings.warn(text, TrackingWarning, stacklevel=2)
@@ -194,7 +194,7 @@ def read_states(folder: Path | None) -> dict[str, dict[str, str]]:
         }
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise TrackingFailed(
-            f"{path}: cannot be read ({error}); delete it, and trackers start anew"
+            f"{path}: cannot be read ({error}); delete it, and trackers start again"
         ) from error
 
 
