@@ -209,7 +209,7 @@ def test_what_was_used_is_counted_and_recorded(graph, tmp_path):
     model = fivestar.train(graph, small(epochs=1), tmp_path / "run", entity_vectors=given)
     used = model.metrics["entity_vectors"]
     assert (used["entities"], used["without"]) == (50, len(names) - 50)
-    assert (used["unknown_names"], used["frozen"]) == (2, False)
+    assert (used["unknown_names"], used["use"]) == (2, "trained")
     assert (used["dimension"], used["used_dimension"]) == (20, 12)
     assert 0.6 < used["explained_variance"] < 1
     np.savez(tmp_path / "a.npz", names=list(given), vectors=np.array(list(given.values())))
@@ -218,7 +218,7 @@ def test_what_was_used_is_counted_and_recorded(graph, tmp_path):
     assert read.metrics["entity_vectors"]["sha256"] == read_vectors(tmp_path / "a.npz").sha256
     loaded = fivestar.load(tmp_path / "run").metrics["entity_vectors"]
     assert loaded == json.loads(json.dumps(used))
-    assert "Started from vectors of 50 entities" in (tmp_path / "run" / "README.md").read_text()
+    assert "Given vectors of 50 entities (trained;" in (tmp_path / "run" / "README.md").read_text()
 
 
 def test_arrays_are_in_the_order_of_entities(graph):
@@ -342,7 +342,14 @@ def test_an_unseen_entity_is_predicted_from_its_label():
     plain = fivestar.train(graph, **options)
     model = fivestar.train(graph, entity_vectors="labels", **options)
     used = model.metrics["entity_vectors"]
-    assert used["filled"] == 16
+    assert (used["filled"], used["use"]) == (16, "prediction")
+    # Nothing changes for all other entities.
+    is_seen = torch.tensor(model.seen_in_train[0])
+    assert torch.equal(model.model.entities[is_seen], plain.model.entities[is_seen])
+    assert torch.equal(model.model.relations, plain.model.relations)
+    assert used["valid_before_filling"]["mrr"] == plain.metrics["valid"]["mrr"]
+    frozen = fivestar.train(graph, entity_vectors="labels", freeze_entities=True, **options)
+    assert not torch.equal(frozen.model.entities[is_seen], plain.model.entities[is_seen])
     assert model.metrics["valid"]["mrr"] > used["valid_before_filling"]["mrr"] + 0.1
     assert model.metrics["valid"]["mrr"] > plain.metrics["valid"]["mrr"] + 0.1
     assert model.evaluate("valid")["mrr"] == pytest.approx(model.metrics["valid"]["mrr"])

@@ -96,7 +96,8 @@ Vectors = Annotated[
     typer.Option(
         "--entity-vectors",
         help="Start from these vectors of entities: a file (.parquet, .npz, .npy, .safetensors, or "
-        "word2vec as .txt, .vec, .bin), the folder of a run, or labels (made of their labels).",
+        "word2vec as .txt, .vec, .bin) or the folder of a run. Entities without a training fact "
+        "are predicted from theirs; labels: only that, from vectors of the labels.",
         metavar="FILE|labels",
         show_default=False,
         rich_help_panel=_ADVANCED,
@@ -340,11 +341,12 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
 
 def _vectors_used(used: dict[str, Any], valid: dict[str, Any] | None) -> str:
     """Return what was taken of given vectors, and what entities without facts got of them."""
+    use = "to predict those without a training fact" if used["use"] == "prediction" else used["use"]
     dimension, own = used["dimension"], used["used_dimension"]
     reduced = f", reduced to {own} ({used['explained_variance']:.0%} of the variance)"
     text = (
         f"vectors of {used['source']}: {used['entities']:,} entities "
-        f"({'frozen' if used['frozen'] else 'trained'}), {used['without']:,} entities without one, "
+        f"({use}), {used['without']:,} entities without one, "
         f"{used['unknown_names']:,} unknown names; dimension {dimension}"
         + (reduced if own < dimension else "")
     )

@@ -79,9 +79,10 @@ def train(  # noqa: PLR0913
             default.
         entity_vectors: vectors of entities to start from, matched by name: a file (.parquet, .npz,
             .npy, .safetensors, word2vec as .txt, .vec or .bin), the folder of a trained model, a
-            mapping from names to vectors, an array with a row per entity, or "labels" for vectors
-            made of the labels. Entities without a training fact get, after training, the embedding
-            that their vector predicts. `model.metrics["entity_vectors"]` says what was used.
+            mapping from names to vectors, or an array with a row per entity. Entities without a
+            training fact get, after training, the embedding that their vector predicts; with
+            "labels" only these, from vectors made of the labels. What was used is in
+            `model.metrics["entity_vectors"]`.
         freeze_entities: do not train these vectors.
         budget: time for everything, such as "10m": settings that are not given are searched by
             validation, and the best are trained to the end. Needs the extra "search".

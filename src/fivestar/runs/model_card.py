@@ -36,9 +36,9 @@ def model_card(run: Run, trials: list[dict[str, Any]]) -> str:
     if "entity_vectors" in run.metrics:
         used = run.metrics["entity_vectors"]
         text = (
-            f"Started from vectors of {used['entities']:,} entities ({used['source']}, SHA-256 "
-            f"{used['sha256'] or 'none'}); {used['filled']:,} entities without a training triple "
-            "got predicted embeddings."
+            f"Given vectors of {used['entities']:,} entities ({used['use']}; {used['source']}, "
+            f"SHA-256 {used['sha256'] or 'none'}); {used['filled']:,} entities without a training "
+            "triple got predicted embeddings."
         )
         lines += [text, ""]
     if "valid" in run.metrics:

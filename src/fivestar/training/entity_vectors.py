@@ -5,7 +5,8 @@ numbers, and scaled to the size of the model's own initialization (frozen ones t
 of 1, because what is not trained must have the size of what is). If they have fewer numbers, the
 other columns keep the ordinary initialization, and so do entities without a vector. Complex models
 have rows [real parts | imaginary parts], which are filled in this order; models with a vector per
-role (CP, SimplE) get the same vector in both.
+role (CP, SimplE) get the same vector in both. Vectors of labels initialize nothing unless they are
+frozen, because measured, that brings nothing (docs/inside-5star.md).
 
 Entities without a training fact never learn from it. After training, they get the row that a ridge
 regression predicts from their vectors, fitted to the rows of all entities with training facts; its
@@ -18,7 +19,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -35,6 +36,7 @@ from fivestar.runs.run import VECTORS, load_run, write_tensors
 from fivestar.training.optimizers import project_to_ball
 
 LABELS = "labels"
+Use = Literal["trained", "frozen", "prediction"]
 # Weights of the ridge regression that are tried, relative to the mean eigenvalue.
 _RIDGE = torch.logspace(-4, 2, 13, dtype=torch.float64)
 # Rows that are converted to double precision at once.
@@ -48,18 +50,19 @@ class EntityVectors:
     Attributes:
         rows: the ids (m) of the entities.
         vectors: their vectors.
-        frozen: whether the vectors are not trained.
+        use: whether the entities start from them and are trained or frozen, or whether they only
+            predict the entities without a training fact.
         origin: where they come from, for the metrics of the run.
     """
 
     rows: Tensor
     vectors: Tensor
-    frozen: bool
+    use: Use
     origin: dict[str, Any] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
         """Write them to the folder of a run."""
-        notes = {"origin": json.dumps(self.origin), "frozen": str(self.frozen)}
+        notes = {"origin": json.dumps(self.origin), "use": self.use}
         write_tensors(folder / VECTORS, {"rows": self.rows, "vectors": self.vectors}, notes)
 
     @classmethod
@@ -76,9 +79,11 @@ class EntityVectors:
             with safe_open(path, framework="pt") as file:
                 notes = file.metadata()
                 rows, vectors = file.get_tensor("rows"), file.get_tensor("vectors")
-            found = cls(rows, vectors, notes["frozen"] == "True", json.loads(notes["origin"]))
+            use: Any = notes["use"]
+            found = cls(rows, vectors, use, json.loads(notes["origin"]))
             is_valid = (
-                rows.ndim == 1
+                use in get_args(Use)
+                and rows.ndim == 1
                 and vectors.ndim == 2
                 and len(rows) == len(vectors)
                 and bool(((rows >= 0) & (rows < num_entities)).all())
@@ -93,15 +98,17 @@ class EntityVectors:
     @torch.no_grad()
     def copy_into(self, model: Model) -> None:
         """Set the vectors of a model that was just initialized."""
+        if self.use == "prediction":
+            return
         rows, width = self.rows.to(model.entities.device), self.vectors.shape[1]
         for part in model.entity_vectors(model.entities):
-            size = 1.0 if self.frozen else float(part[:, :width].square().mean().sqrt())
+            size = 1.0 if self.use == "frozen" else float(part[:, :width].square().mean().sqrt())
             scale = size / float(self.vectors.double().square().mean().sqrt())
             part[rows, :width] = self.vectors.to(part) * scale
 
     def freezer(self, model: Model) -> Callable[[Tensor], None] | None:
         """Return what sets the gradient of the given vectors to 0; None if they are trained."""
-        if not self.frozen:
+        if self.use != "frozen":
             return None
         table, width = model.entities, self.vectors.shape[1]
         is_given = torch.zeros(len(table), dtype=torch.bool, device=table.device)
@@ -152,6 +159,7 @@ def match_vectors(
     if not bool(vectors.any()):
         raise BadSource(f"{named.source}: all vectors are 0")
     reduced, share = reduce_dimension(vectors, width)
+    use: Use = "frozen" if frozen else "prediction" if _are_labels(given) else "trained"
     origin: dict[str, Any] = {
         "source": named.source,
         "sha256": named.sha256,
@@ -161,13 +169,17 @@ def match_vectors(
         "entities": len(known),
         "without": len(graph.entities) - len(known),
         "unknown_names": len(named.names) - len(known),
-        "frozen": frozen,
+        "use": use,
     }
-    return EntityVectors(rows, reduced, frozen, origin)
+    return EntityVectors(rows, reduced, use, origin)
+
+
+def _are_labels(given: Any) -> bool:
+    return isinstance(given, str) and given == LABELS
 
 
 def _named(given: Any, graph: KnowledgeGraph, width: int) -> NamedVectors:
-    if isinstance(given, str) and given == LABELS:
+    if _are_labels(given):
         return label_vectors(graph.entities, width)
     if isinstance(given, Mapping):
         return vectors_of(given)
@@ -212,7 +224,7 @@ def fill_unseen(model: Model, given: EntityVectors, facts: Triples) -> int:
         given: the vectors. Frozen ones are kept as they are.
         facts: what the model was trained on.
     """
-    if given.frozen:
+    if given.use == "frozen":
         return 0
     is_seen = np.zeros(model.num_entities, bool)
     is_seen[facts.heads] = is_seen[facts.tails] = True
