@@ -6,7 +6,7 @@ of 1, because what is not trained must have the size of what is). If they have f
 other columns keep the ordinary initialization, and so do entities without a vector. Complex models
 have rows [real parts | imaginary parts], which are filled in this order; models with a vector per
 role (CP, SimplE) get the same vector in both. Vectors of labels initialize nothing unless they are
-frozen, because measured, that brings nothing (docs/inside-5star.md).
+frozen, because that brings nothing (measured: docs/inside-5star.md).
 
 Entities without a training fact never learn from it. After training, they get the row that a ridge
 regression predicts from their vectors, fitted to the rows of all entities with training facts; its
