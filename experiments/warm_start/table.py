@@ -6,6 +6,7 @@ python experiments/warm_start/table.py
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,18 @@ from fivestar.experiments.tables import format_metric
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "inside-5star.md"
+_VECTORS = {"none": "random", "labels": "labels", "frozen": "labels, frozen"}
+_FILLS = {
+    "untouched": "as trained",
+    "mean": "mean of the others",
+    "predicted": "predicted from labels",
+}
+_GROUPS = {
+    "all": "all facts",
+    "unseen": "an unseen entity",
+    "few": "one with 1–2 facts",
+    "others": "others",
+}
 _STARTS = {"warm start": "from the smaller run", "from scratch": "from nothing"}
 
 Curve = list[tuple[float, float]]  # time, validation MRR
@@ -72,6 +85,28 @@ def growing() -> str:
     return markdown_table(rows)
 
 
+def entity_vectors() -> str:
+    """Return the MRR of validation facts by start, group and rows of unseen entities: means."""
+    lines = read_records(ROOT / "results" / "entity_vectors.jsonl")
+    rows = [["graph, seeds", "start", "unseen entities", *_GROUPS.values(), "CPU seconds"]]
+    for graph in dict.fromkeys(line["graph"] for line in lines):
+        for start, label in _VECTORS.items():
+            runs = [line for line in lines if (line["graph"], line["start"]) == (graph, start)]
+            for fill, name in _FILLS.items():
+                if not runs or fill not in runs[0]:
+                    continue
+                cells = [format_metric(_mean(run[fill][g]["mrr"] for run in runs)) for g in _GROUPS]
+                seconds = f"{_mean(run['cpu_seconds'] for run in runs):.0f}"
+                case = f"{graph}, {len(runs)}"
+                rows.append([case, label, name, *cells, seconds])
+    return markdown_table(rows)
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
 def _read(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((ROOT / "results" / name).read_text(encoding="utf-8"))
     return found
@@ -80,7 +115,12 @@ def _read(name: str) -> dict[str, Any]:
 def page() -> str:
     """Return the page."""
     text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
-    parts = {"CONVERSIONS": conversions, "WARM_START": warm_start, "GROWING": growing}
+    parts = {
+        "CONVERSIONS": conversions,
+        "WARM_START": warm_start,
+        "GROWING": growing,
+        "ENTITY_VECTORS": entity_vectors,
+    }
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part())
     return text

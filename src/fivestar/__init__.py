@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fivestar.server.serve import serve
     from fivestar.training.objectives import Objective, register_objective
     from fivestar.training.regularizers import Regularizer, register_regularizer
+    from fivestar.training.trackers.base import TrackedRun, Tracker, register_tracker
 
 _HOME = {
     "FivestarError": "fivestar.errors",
@@ -59,6 +60,9 @@ _HOME = {
     "register_objective": "fivestar.training.objectives",
     "register_reader": "fivestar.graph.readers.registered",
     "register_regularizer": "fivestar.training.regularizers",
+    "TrackedRun": "fivestar.training.trackers.base",
+    "Tracker": "fivestar.training.trackers.base",
+    "register_tracker": "fivestar.training.trackers.base",
     "TrainedModel": "fivestar.prediction.trained_model",
     "from_pykeen": "fivestar.prediction.trained_model",
     "load": "fivestar.prediction.trained_model",
@@ -84,6 +88,8 @@ __all__ = [
     "Objective",
     "Regularizer",
     "Settings",
+    "TrackedRun",
+    "Tracker",
     "TrainedModel",
     "Triples",
     "Vocabulary",
@@ -102,6 +108,7 @@ __all__ = [
     "register_objective",
     "register_reader",
     "register_regularizer",
+    "register_tracker",
     "resume",
     "save_graph",
     "search",

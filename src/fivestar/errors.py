@@ -5,7 +5,7 @@ to catch all of them::
 
     FivestarError
     ├── SettingsError          a setting or argument is unknown or invalid
-    ├── RegistrationError      a third-party model, regularizer or reader cannot be used
+    ├── RegistrationError      a third-party model, regularizer, reader … cannot be used
     ├── MissingExtra           an optional dependency is not installed
     ├── OutputError            a file or folder cannot be written
     ├── Diverged               the loss became NaN or infinite
@@ -13,6 +13,7 @@ to catch all of them::
     ├── DamagedRun             a run folder does not match its manifest
     ├── DamagedCheckpoint      a checkpoint cannot be resumed
     ├── DamagedLedger          the ledger of results has an invalid line
+    ├── TrackingFailed         a tracker of a training cannot start
     ├── Paused                 a callback stopped the training; it can be resumed
     ├── Cancelled              nobody waits for the result of a computation any more
     ├── ConversionImpossible   a model cannot be converted exactly
@@ -29,6 +30,7 @@ to catch all of them::
         └── SplitImpossible    no split has the requested properties
 
     GraphWarning               valid but suspicious input (a UserWarning)
+    TrackingWarning            a tracker has failed; training continues (a UserWarning)
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ __all__ = [
     "SettingsError",
     "SourceNotFound",
     "SplitImpossible",
+    "TrackingFailed",
+    "TrackingWarning",
     "UnknownName",
 ]
 
@@ -102,6 +106,10 @@ class DamagedCheckpoint(FivestarError):  # noqa: N818
 
 class DamagedLedger(FivestarError):  # noqa: N818
     """The ledger of results has an invalid line."""
+
+
+class TrackingFailed(FivestarError):  # noqa: N818
+    """A tracker of a training cannot start."""
 
 
 class Paused(FivestarError):  # noqa: N818
@@ -171,6 +179,10 @@ class DamagedDataset(GraphError):  # noqa: N818
 
 class SplitImpossible(GraphError):  # noqa: N818
     """No split has the requested properties."""
+
+
+class TrackingWarning(UserWarning):
+    """A tracker has failed during a training, which continues without it."""
 
 
 class GraphWarning(UserWarning):

@@ -213,3 +213,22 @@ REGULARIZERS: Registry[Any] = Registry(
     },
     _instance_of("fivestar.training.regularizers:Regularizer", "fivestar.Regularizer"),
 )
+
+
+def _is_tracker(name: str, value: Any) -> None:
+    base = import_module("fivestar.training.trackers.base").Tracker
+    if not (isinstance(value, type) and issubclass(value, base)):
+        raise RegistrationError(f"{name!r} is not a subclass of fivestar.Tracker: {value!r}")
+
+
+TRACKERS: Registry[Any] = Registry(
+    "tracker",
+    "fivestar.trackers",
+    {
+        "csv": "fivestar.training.trackers.csv_file:CsvTracker",
+        "tensorboard": "fivestar.training.trackers.tensorboard:TensorBoardTracker",
+        "mlflow": "fivestar.training.trackers.mlflow:MlflowTracker",
+        "wandb": "fivestar.training.trackers.wandb:WandbTracker",
+    },
+    _is_tracker,
+)

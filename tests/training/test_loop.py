@@ -25,7 +25,6 @@ from fivestar.models.registry import MODELS
 from fivestar.runs.settings import make_settings
 from fivestar.training.loop import Trainer
 from fivestar.training.resources import part_sizes
-from fivestar.training.tensorboard import tensorboard_writer
 
 SMALL = {
     "model": {"dim": 6},
@@ -434,18 +433,6 @@ def _refusal(graph, settings):
     with pytest.raises(SettingsError) as refused:
         fivestar.train(graph, settings)
     return str(refused.value)
-
-
-def test_tensorboard_gets_the_history(graph, tmp_path):
-    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    run = fivestar.train(
-        graph, SMALL, tmp_path / "run", on_epoch=tensorboard_writer(tmp_path / "run")
-    )
-    found = events.EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    reported = [(event.step, event.value) for event in found.Scalars("valid_mrr")]
-    expected = [(line["epoch"], line["valid_mrr"]) for line in run.history if "valid_mrr" in line]
-    assert reported == [(step, pytest.approx(value)) for step, value in expected]
-    fivestar.load(tmp_path / "run")  # the events are no part of the run's hashes
 
 
 def test_a_precision_that_the_device_lacks_is_refused(graph, monkeypatch):

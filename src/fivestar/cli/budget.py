@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,7 +17,6 @@ from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
     from fivestar.graph.knowledge_graph import KnowledgeGraph
-    from fivestar.runs.run import Run
     from fivestar.training.search.budget_state import BudgetWatcher, Clock, Finalist
     from fivestar.training.search.trials import Tried
 
@@ -91,53 +90,41 @@ def train_in_budget(
     to: Path,
     options: BudgetOptions,
     began: float,
-    *,
-    tensorboard: bool,
+    trackers: Sequence[str],
 ) -> dict[str, Any]:
     """Run `fivestar train --budget` and return the metrics; the time counts from `began`."""
     from fivestar.training.search.time_budget import train_within  # noqa: PLC0415  (slow to import)
+    from fivestar.training.trackers.tracking import Tracking  # noqa: PLC0415
+    from fivestar.training.train import track_trained  # noqa: PLC0415
 
-    write = _history(to, wanted=tensorboard)
+    tracking = Tracking(trackers)
     with _display() as display:
         used = time.monotonic() - began
         run = train_within(
             graph, values, options.budget, to, display, options.models, options.dims, used
         )
-    write(run)
+    track_trained(run, to, tracking)
     _report(run.metrics["budget"])
     return run.metrics
 
 
-def resume_budget(folder: Path, began: float, *, tensorboard: bool) -> dict[str, Any] | None:
+def resume_budget(folder: Path, began: float, trackers: Sequence[str]) -> dict[str, Any] | None:
     """Continue a run within its budget and return the metrics; None if it has no budget."""
     from fivestar.training.search.time_budget import (  # noqa: PLC0415  (slow to import)
         has_budget,
         resume_within,
     )
+    from fivestar.training.trackers.tracking import Tracking  # noqa: PLC0415
+    from fivestar.training.train import track_trained  # noqa: PLC0415
 
     if not has_budget(folder):
         return None
-    write = _history(folder, wanted=tensorboard)
+    tracking = Tracking(trackers)
     with _display() as display:
         run = resume_within(folder, display, time.monotonic() - began)
-    write(run)
+    track_trained(run, folder, tracking)
     _report(run.metrics["budget"])
     return run.metrics
-
-
-def _history(folder: Path, *, wanted: bool) -> Callable[[Run], None]:
-    """Return what writes the history of a run for TensorBoard, if that is wanted."""
-    if not wanted:
-        return lambda _: None
-    from fivestar.training.tensorboard import tensorboard_writer  # noqa: PLC0415
-
-    write_line = tensorboard_writer(folder)
-
-    def write(run: Run) -> None:
-        for line in run.history:
-            write_line(line)
-
-    return write
 
 
 def _report(budget: dict[str, Any]) -> None:

@@ -38,6 +38,9 @@ _OTHER_FLAGS = {
     "train with warm_start": "train with --from",
     "omit weight": "omit --weight-column",
     "weight= is": "--weight-column is",
+    "freeze_entities needs entity_vectors": "--freeze-entities needs --entity-vectors",
+    "freeze_entities:": "--freeze-entities:",
+    "omit entity_vectors": "omit --entity-vectors",
 }
 _ARGUMENTS = (
     *("columns", "delimiter", "denominator", "format", "graphs", "header", "literals", "mirror"),

@@ -100,6 +100,26 @@ From = Annotated[
         rich_help_panel=_ADVANCED,
     ),
 ]
+Vectors = Annotated[
+    str | None,
+    typer.Option(
+        "--entity-vectors",
+        help="Start from these vectors of entities: a file (.parquet, .npz, .npy, .safetensors, or "
+        "word2vec as .txt, .vec, .bin) or the folder of a run. Entities without a training fact "
+        "are predicted from theirs; labels: only that, from vectors of the labels.",
+        metavar="FILE|labels",
+        show_default=False,
+        rich_help_panel=_ADVANCED,
+    ),
+]
+Freeze = Annotated[
+    bool,
+    typer.Option(
+        "--freeze-entities",
+        help="Do not train the vectors of --entity-vectors.",
+        rich_help_panel=_ADVANCED,
+    ),
+]
 Method = Annotated[
     Literal["default", "published", "paper"],
     typer.Option(
@@ -110,9 +130,22 @@ Method = Annotated[
         rich_help_panel=_ADVANCED,
     ),
 ]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        help="Log each epoch: csv[:FILE], tensorboard[:FOLDER], mlflow[:URI], "
+        "wandb[:PROJECT], or a tracker of a package. Repeatable.",
+        metavar="NAME[:TARGET]",
+        show_default=False,
+        rich_help_panel=_ADVANCED,
+    ),
+]
 TensorBoard = Annotated[
     bool,
-    typer.Option("--tensorboard", help="Also write TensorBoard events.", rich_help_panel=_ADVANCED),
+    typer.Option(
+        "--tensorboard", help="The same as --track tensorboard.", rich_help_panel=_ADVANCED
+    ),
 ]
 
 
@@ -127,7 +160,10 @@ def _train(  # noqa: PLR0913
     settings_file: SettingsFile = None,
     resume_from: Resume = None,
     begin_from: From = None,
+    entity_vectors: Vectors = None,
+    freeze_entities: Freeze = False,
     method: Method = "default",
+    track: Track = None,
     tensorboard: TensorBoard = False,
     budget: Budget = None,
     budget_models: BudgetModels = None,
@@ -143,9 +179,10 @@ def _train(  # noqa: PLR0913
     began = budget_begins()
     if processes > 1 and not launched():
         launch(processes)
+    trackers = [*(track or []), *(["tensorboard"] if tensorboard else [])]
     restarted = restarted_run(to)
     if restarted is not None:
-        _resume_run(restarted, began, tensorboard=tensorboard)
+        _resume_run(restarted, began, trackers)
         return
     given = {flag: value for flag, value in flags.items() if value is not None}
     options = given_model_options(context)
@@ -155,6 +192,8 @@ def _train(  # noqa: PLR0913
             or to
             or settings_file
             or begin_from
+            or entity_vectors
+            or freeze_entities
             or budget
             or given
             or options
@@ -164,9 +203,11 @@ def _train(  # noqa: PLR0913
             raise SettingsError(
                 "--resume uses the graph and settings of the run: omit all other options"
             )
-        _resume_run(resume_from, began, tensorboard=tensorboard)
+        _resume_run(resume_from, began, trackers)
         return
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
+    if limit is not None and (entity_vectors or freeze_entities):
+        raise SettingsError("--budget trains from scratch: omit --entity-vectors")
     refuse_launched(budget, "--budget compares settings")
     file = settings_file or _settings_of(begin_from)
     values, where = _values(file, given, options, method)
@@ -180,15 +221,25 @@ def _train(  # noqa: PLR0913
         err.print(f"Writing the run to {to}", markup=False, soft_wrap=True)
     if limit is not None:
         with resumable_run(to):
-            metrics = train_in_budget(graph, values, to, limit, began, tensorboard=tensorboard)
+            metrics = train_in_budget(graph, values, to, limit, began, trackers)
         _report(metrics, to)
         return
     from fivestar.training import train as training  # noqa: PLC0415  (slow to import)
 
-    display = training_display(settings.training.epochs, to if tensorboard else None)
-    with resumable_run(to), display as shown:
+    with resumable_run(to), training_display(settings.training.epochs) as shown:
         on_epoch, on_step, on_stage = shown.on_epoch, shown.on_step, shown.on_stage
-        run = training.train(graph, settings, to, on_epoch, on_step, begin_from, on_stage)
+        run = training.train(
+            graph,
+            settings,
+            to,
+            on_epoch,
+            on_step,
+            begin_from,
+            on_stage,
+            trackers=trackers,
+            entity_vectors=entity_vectors,
+            freeze_entities=freeze_entities,
+        )
     _report(run.metrics, to)
 
 
@@ -229,7 +280,7 @@ def _with_validation(
     return validated.graph
 
 
-def _resume_run(folder: Path, began: float, *, tensorboard: bool) -> None:
+def _resume_run(folder: Path, began: float, trackers: list[str]) -> None:
     """Resume a run, or a training within a time budget, and report it."""
     if (folder / "manifest.json").exists():
         text = f"{folder} is complete: there is nothing to resume"
@@ -237,19 +288,20 @@ def _resume_run(folder: Path, began: float, *, tensorboard: bool) -> None:
         _report(fivestar.resume(folder).metrics, folder)
         return
     with resumable_run(folder):
-        metrics = resume_budget(folder, began, tensorboard=tensorboard)
+        metrics = resume_budget(folder, began, trackers)
         if metrics is None:
-            metrics = _resume(folder, tensorboard=tensorboard)
+            metrics = _resume(folder, trackers)
     _report(metrics, folder)
 
 
-def _resume(folder: Path, *, tensorboard: bool) -> dict[str, Any]:
+def _resume(folder: Path, trackers: list[str]) -> dict[str, Any]:
     from fivestar.runs.run import read_begun_run  # noqa: PLC0415
 
     _, settings = read_begun_run(folder)
-    with training_display(settings.training.epochs, folder if tensorboard else None) as shown:
+    with training_display(settings.training.epochs) as shown:
         callbacks = {name: getattr(shown, name) for name in ("on_epoch", "on_step", "on_stage")}
-        return fivestar.resume(folder, progress=False, **callbacks).metrics
+        model = fivestar.resume(folder, progress=False, trackers=trackers, **callbacks)
+        return model.metrics
 
 
 def _values(
@@ -286,6 +338,9 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
         if "started_from" in metrics:
             text = _taken_over(kind, **metrics["started_from"][kind])
             out.print(text, markup=False, soft_wrap=True)
+    if "entity_vectors" in metrics:
+        text = _vectors_used(metrics["entity_vectors"], metrics.get("valid"))
+        out.print(text, markup=False, soft_wrap=True)
     text = f"{metrics['epochs']} epochs in {metrics['seconds'] / 60:.1f} minutes"
     if "valid" in metrics:
         text += _validation(metrics)
@@ -296,6 +351,25 @@ def _report(metrics: dict[str, Any], folder: Path) -> None:
             "validation metrics are those before the refit)"
         )
     out.print(f"{text}; saved {folder}", markup=False, soft_wrap=True)
+
+
+def _vectors_used(used: dict[str, Any], valid: dict[str, Any] | None) -> str:
+    """Return what was taken of given vectors, and what entities without facts got of them."""
+    use = "to predict those without a training fact" if used["use"] == "prediction" else used["use"]
+    dimension, own = used["dimension"], used["used_dimension"]
+    reduced = f", reduced to {own} ({used['explained_variance']:.0%} of the variance)"
+    text = (
+        f"vectors of {used['source']}: {used['entities']:,} entities "
+        f"({use}), {used['without']:,} entities without one, "
+        f"{used['unknown_names']:,} unknown names; dimension {dimension}"
+        + (reduced if own < dimension else "")
+    )
+    if used["filled"]:
+        text += f"\n{used['filled']:,} entities without a training fact got predicted embeddings"
+        if valid is not None:
+            before = used["valid_before_filling"]["mrr"]
+            text += f": validation MRR {before:.3f} → {valid['mrr']:.3f}"
+    return text
 
 
 def _validation(metrics: dict[str, Any]) -> str:

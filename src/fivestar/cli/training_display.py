@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,15 +21,11 @@ class TrainingDisplay:
     Args:
         bar: progress bars, shown if standard error is a terminal.
         epochs: the epochs that are trained at most.
-        write: called with each line of history, for example by TensorBoard.
     """
 
-    def __init__(
-        self, bar: Progress, epochs: int, write: Callable[[dict[str, Any]], None] | None = None
-    ) -> None:
+    def __init__(self, bar: Progress, epochs: int) -> None:
         self._bar = bar
         self._epochs = epochs
-        self._write = write
         self._training = bar.add_task("training", total=epochs, unit="epochs", digits=".1f")
         self._ranking = bar.add_task(
             "validation", total=0, unit="queries", digits=",.0f", visible=False
@@ -41,8 +36,6 @@ class TrainingDisplay:
 
     def on_epoch(self, line: dict[str, Any]) -> None:
         """Show a line of history; the bar says in which epoch its MRR was measured."""
-        if self._write is not None:
-            self._write(line)
         loss, speed = f"loss {line['loss']:.3f}", f"{line['triples_per_second']:,.0f} triples/s"
         measured = f"  valid MRR {line['valid_mrr']:.3f}" if "valid_mrr" in line else ""
         if not err.is_terminal:
@@ -86,13 +79,8 @@ class TrainingDisplay:
 
 
 @contextmanager
-def training_display(epochs: int, tensorboard: Path | None) -> Iterator[TrainingDisplay]:
-    """Show a training of at most this many epochs; `tensorboard` is the run to write events to."""
-    write = None
-    if tensorboard is not None:
-        from fivestar.training.tensorboard import tensorboard_writer  # noqa: PLC0415
-
-        write = tensorboard_writer(tensorboard)
+def training_display(epochs: int) -> Iterator[TrainingDisplay]:
+    """Show a training of at most this many epochs."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -100,4 +88,4 @@ def training_display(epochs: int, tensorboard: Path | None) -> Iterator[Training
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
-        yield TrainingDisplay(bar, epochs, write)
+        yield TrainingDisplay(bar, epochs)

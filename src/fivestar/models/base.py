@@ -105,6 +105,12 @@ class Model(nn.Module, ABC):
             return rows[:, : self.candidates().shape[1] - 1]
         return rows
 
+    def entity_vectors(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Return the vectors of rows of the entity table: one, or one per role, without biases."""
+        if isinstance(self.similarity, Biased):
+            return (rows[:, : self.candidates().shape[1] - 1],)
+        return (rows,)
+
     def manifold_parameters(self, entities: Tensor, relations: Tensor) -> tuple[Tensor, ...]:
         """Return the columns of the tables (or of their gradients) on a Poincaré ball."""
         return ()

@@ -64,6 +64,10 @@ class CP(Model):
     def __init__(self, num_entities: int, num_relations: int, dim: int) -> None:
         super().__init__(num_entities, num_relations, 2 * dim, dim, InnerProduct())
 
+    def entity_vectors(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Return the vectors as head and as tail."""
+        return rows.chunk(2, dim=1)
+
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return h ∘ r."""
         return head.chunk(2, dim=-1)[0] * relation
@@ -88,6 +92,10 @@ class SimplE(Model):
 
     def __init__(self, num_entities: int, num_relations: int, dim: int) -> None:
         super().__init__(num_entities, num_relations, 2 * dim, 2 * dim, InnerProduct())
+
+    def entity_vectors(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Return the vectors as head and as tail."""
+        return rows.chunk(2, dim=1)
 
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return ½ [h′ ∘ r′ | h ∘ r], which is compared with [t | t′]."""

@@ -109,9 +109,16 @@ def unseen_warnings(trained: TrainedModel, queries: Ids) -> list[str]:
         )
         for number in sorted(set(ids[(ids >= 0) & ~seen[ids]].tolist()))
     ]
+    has_vectors = trained.metrics.get("entity_vectors", {}).get("filled")
+    worth = {
+        graph.relations.kind: "are no better than chance",
+        graph.entities.kind: "come from its given vector alone"
+        if has_vectors
+        else "are no better than chance",
+    }
     return [
         f"{vocabulary.kind} {vocabulary.name_of(number)!r} has no triple in train, so its "
-        "predictions are no better than chance"
+        f"predictions {worth[vocabulary.kind]}"
         for vocabulary, number in unseen
     ]
 

@@ -31,6 +31,8 @@ from fivestar.runs.settings import Settings, TrainingSettings, make_settings
 from fivestar.spelling import closest_names, did_you_mean
 from fivestar.training import loop
 from fivestar.training import train as training
+from fivestar.training.trackers.base import Tracker
+from fivestar.training.trackers.tracking import Tracking
 from fivestar.training.validation import StageCallback, with_validation
 
 if TYPE_CHECKING:
@@ -50,10 +52,13 @@ def train(  # noqa: PLR0913
     negatives: Any = None,
     refit: bool = False,
     warm_start: PathLike | None = None,
+    entity_vectors: Any = None,
+    freeze_entities: bool = False,
     budget: str | dt.timedelta | None = None,
     budget_models: Sequence[str] = (),
     budget_dims: Sequence[int] = (),
     progress: bool | None = None,
+    trackers: Sequence[str | Tracker] = (),
     on_epoch: loop.Callback | None = None,
     on_step: loop.StepCallback | None = None,
     on_stage: StageCallback | None = None,
@@ -77,11 +82,20 @@ def train(  # noqa: PLR0913
         warm_start: the folder of a trained model to start from, on the same graph or another one:
             embeddings of entities and relations with the same names are kept. Its settings are the
             default.
+        entity_vectors: vectors of entities to start from, matched by name: a file (.parquet, .npz,
+            .npy, .safetensors, word2vec as .txt, .vec or .bin), the folder of a trained model, a
+            mapping from names to vectors, or an array with a row per entity. Entities without a
+            training fact get, after training, the embedding that their vector predicts; with
+            "labels" only these, from vectors made of the labels. What was used is in
+            `model.metrics["entity_vectors"]`.
+        freeze_entities: do not train these vectors.
         budget: time for everything, such as "10m": settings that are not given are searched by
             validation, and the best are trained to the end. Needs the extra "search".
         budget_models: models to choose from within the budget, the first being the default.
         budget_dims: dimensions to choose from within the budget, the first being the default.
         progress: show a progress bar. By default only on a terminal and in notebooks.
+        trackers: what logs the training: "csv:FILE", "tensorboard", "mlflow", "wandb", one of a
+            package, or your own `fivestar.Tracker`. A tracker that fails only causes a warning.
         on_epoch: called with a line of history after each epoch.
         on_step: called after each step with the number of epochs done, fractions included.
         on_stage: called with ("validation" or "calibration", queries done, queries in all), and
@@ -102,10 +116,16 @@ def train(  # noqa: PLR0913
     """
     if budget is None and (budget_models or budget_dims):
         raise SettingsError("budget_models and budget_dims need a budget")
-    if budget is not None and (warm_start is not None or refit):
+    unusable = {
+        "warm_start": warm_start is not None,
+        "entity_vectors": entity_vectors is not None,
+        "freeze_entities": freeze_entities,
+        "refit": refit,
+    }
+    if budget is not None and any(unusable.values()):
+        given = next(name for name, is_given in unusable.items() if is_given)
         raise SettingsError(
-            "a budget chooses settings and trains once, from scratch: omit "
-            + ("warm_start" if warm_start is not None else "refit")
+            f"a budget chooses settings and trains once, from scratch: omit {given}"
         )
     if warm_start is not None and settings is None:
         settings = read_begun_run(Path(warm_start))[1]
@@ -118,12 +138,29 @@ def train(  # noqa: PLR0913
         warnings.warn(validated.warning, GraphWarning, stacklevel=2)
     if budget is not None:
         return _train_within(
-            validated.graph, values, budget, out, (budget_models, budget_dims), on_epoch, on_step
+            validated.graph,
+            values,
+            budget,
+            out,
+            (budget_models, budget_dims),
+            Tracking(trackers),
+            callbacks=(on_epoch, on_step),
         )
     chosen = make_settings(values) if isinstance(values, Mapping) else values
     with _display(chosen, progress=progress) as shown:
         on_epoch, on_step, on_stage = shown.wrap(on_epoch, on_step, on_stage)
-        run = training.train(validated.graph, chosen, out, on_epoch, on_step, warm_start, on_stage)
+        run = training.train(
+            validated.graph,
+            chosen,
+            out,
+            on_epoch,
+            on_step,
+            warm_start,
+            on_stage,
+            trackers=trackers,
+            entity_vectors=entity_vectors,
+            freeze_entities=freeze_entities,
+        )
     return TrainedModel.of(run)
 
 
@@ -131,6 +168,7 @@ def resume(
     folder: PathLike,
     *,
     progress: bool | None = None,
+    trackers: Sequence[str | Tracker] = (),
     on_epoch: loop.Callback | None = None,
     on_step: loop.StepCallback | None = None,
     on_stage: StageCallback | None = None,
@@ -143,6 +181,7 @@ def resume(
     Args:
         folder: the folder of the run.
         progress: as for `train`.
+        trackers: as for `train`; those that were given before continue where they stopped.
         on_epoch: as for `train`.
         on_step: as for `train`.
         on_stage: as for `train`.
@@ -158,10 +197,14 @@ def resume(
 
     if time_budget.has_budget(Path(folder)):
         watcher = time_budget.Quiet(on_epoch, on_step)
-        return TrainedModel.of(time_budget.resume_within(folder, watcher))
+        tracking = Tracking(trackers)
+        run = time_budget.resume_within(folder, watcher)
+        training.track_trained(run, Path(folder), tracking)
+        return TrainedModel.of(run)
     _, settings = read_begun_run(Path(folder))
     with _display(settings, progress=progress) as shown:
-        return TrainedModel.of(training.resume(folder, *shown.wrap(on_epoch, on_step, on_stage)))
+        callbacks = shown.wrap(on_epoch, on_step, on_stage)
+        return TrainedModel.of(training.resume(folder, *callbacks, trackers))
 
 
 def evaluate(model: TrainedModel | PathLike, split: Split = "test", **arguments: Any) -> Metrics:
@@ -338,15 +381,18 @@ def _train_within(
     budget: str | dt.timedelta,
     out: PathLike | None,
     choices: tuple[Sequence[str], Sequence[int]],
-    on_epoch: loop.Callback | None,
-    on_step: loop.StepCallback | None,
+    tracking: Tracking,
+    *,
+    callbacks: tuple[loop.Callback | None, loop.StepCallback | None],
 ) -> TrainedModel:
     from fivestar.training.search import time_budget  # noqa: PLC0415  (slow to import)
 
     if isinstance(values, Settings):
         values = values.model_dump(exclude_unset=True)
-    watcher = time_budget.Quiet(on_epoch, on_step)
-    return TrainedModel.of(time_budget.train_within(graph, values, budget, out, watcher, *choices))
+    watcher = time_budget.Quiet(*callbacks)
+    run = time_budget.train_within(graph, values, budget, out, watcher, *choices)
+    training.track_trained(run, None if out is None else Path(out), tracking)
+    return TrainedModel.of(run)
 
 
 def _show_settings(function: Any) -> None:

@@ -74,6 +74,7 @@ class _Metrics(_Part):
     calibration: _Calibration | None = None
     refit: _Refit | None = None
     budget: dict[str, JsonValue] | None = None
+    entity_vectors: dict[str, JsonValue] | None = None
     started_from: dict[str, JsonValue] | None = None
     converted_from: dict[str, JsonValue] | None = None
 

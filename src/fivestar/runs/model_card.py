@@ -33,6 +33,14 @@ def model_card(run: Run, trials: list[dict[str, Any]]) -> str:
         size,
         "",
     ]
+    if "entity_vectors" in run.metrics:
+        used = run.metrics["entity_vectors"]
+        text = (
+            f"Given vectors of {used['entities']:,} entities ({used['use']}; {used['source']}, "
+            f"SHA-256 {used['sha256'] or 'none'}); {used['filled']:,} entities without a training "
+            "triple got predicted embeddings."
+        )
+        lines += [text, ""]
     if "valid" in run.metrics:
         scores = [f"{run.metrics['valid'][key]:.3f}" for key in ("mrr", *_HITS)]
         lines += [

@@ -4,12 +4,14 @@ settings.toml           all settings, with defaults filled in
 graph/                  the training graph (Parquet)
 checkpoint.safetensors  the state from which training resumes
 checkpoint-EPOCH-STEP/  the same of several processes that share the entity table
+entity_vectors.safetensors  given vectors of entities, until the run is complete
 origin.safetensors      the initial weights of a warm start with a refit, until it is complete
 model.safetensors       the trained weights
 metrics.json  history.jsonl  README.md
 snapshots/              the weights at chosen epochs
 trials.jsonl            the settings that were compared within a time budget
-tensorboard/            the history for TensorBoard (optional)
+trackers.json           how trackers continue after an interruption (optional)
+history.csv  tensorboard/  the history for CSV and TensorBoard (optional)
 manifest.json           hashes of the files that must not change; written last
 """
 
@@ -67,11 +69,15 @@ WEIGHTS = "model.safetensors"
 HISTORY = "history.jsonl"
 MANIFEST = "manifest.json"
 SNAPSHOTS = "snapshots"
+# Given vectors of entities, because a resumed run needs them and not their source.
+VECTORS = "entity_vectors.safetensors"
 # Of a training within a time budget: all trials, and the working files of the search.
 TRIALS = "trials.jsonl"
 WORK = "search"
 FORMAT = "fivestar-run"
 VERSION = 1
+# What trackers write.
+TRACKED = ("trackers.json", "history.csv", "tensorboard")
 # Held while a process writes to the run, and who that is.
 _LOCK, _OWNER = ".lock", ".owner"
 _DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
@@ -405,7 +411,7 @@ def _is_hashed(path: Path, folder: Path) -> bool:
     first = path.relative_to(folder).parts[0]
     return (
         path.is_file()
-        and first not in {MANIFEST, CHECKPOINT, WORK, "tensorboard"}
+        and first not in {MANIFEST, CHECKPOINT, VECTORS, WORK, *TRACKED}
         and not first.startswith("checkpoint-")
         and not path.name.startswith(".")
     )

@@ -34,6 +34,7 @@ from fivestar.training.checkpoint import (
     read_progress,
     save_checkpoint,
 )
+from fivestar.training.entity_vectors import EntityVectors
 from fivestar.training.negative_sampling import NegativeLoss, NegativeStep, bernoulli_weights
 from fivestar.training.negatives import NegativeSampler, own_negatives
 from fivestar.training.optimizers import Optimizer, WeightAverage
@@ -78,6 +79,7 @@ class Trainer:
         self.device = _device(training.device)
         self.progress = Progress()
         self.source: Path | None = None
+        self.vectors: EntityVectors | None = None
         self._graph_hash: str | None = None
         self._set_up(graph.train)
         check_batch_norm(self.model, settings, self.sizes.rows, len(graph.train))
@@ -92,6 +94,8 @@ class Trainer:
         self.model = build_model(graph, self.settings).to(self.device)
         self._reset_parameters()
         self.optimizer = Optimizer(self.model, training)
+        if self.vectors is not None:
+            self.use_vectors(self.vectors)
         self.similarity = similarity_for(training.precision, self.model.similarity, self.device)
         self.queries = GroupedQueries.of(
             facts,
@@ -141,6 +145,12 @@ class Trainer:
         self.progress.origin = copy_weights(
             self.model, self.optimizer.torch_optimizer, self.graph, self.settings, run
         )
+
+    def use_vectors(self, vectors: EntityVectors) -> None:
+        """Start from given vectors of entities."""
+        self.vectors = vectors
+        vectors.copy_into(self.model)
+        self.optimizer.freeze = vectors.freezer(self.model)
 
     def begin_refit(self, metrics: dict[str, Any]) -> None:
         """Start a refit on train and valid, for the best number of epochs of the training before.

@@ -29,6 +29,8 @@ class Optimizer:
         self.torch_optimizer = _optimizer(model, training)
         # The gradient of all entities, if Adam gets that of some; 0 between steps.
         self._dense: Tensor | None = None
+        # Sets the gradients to 0 of what is not to be trained.
+        self.freeze: Callable[[Tensor], None] | None = None
 
     def step(self, epochs_done: float) -> None:
         """Update the weights by the gradients of the tables.
@@ -46,6 +48,8 @@ class Optimizer:
         is_sparse = grad_of(self.model.entities).is_sparse
         # Other updates are passes over whole tables, in few operators that use all threads.
         is_coarse = self.training.optimizer == "adagrad" or (is_sparse and not is_adam)
+        if self.freeze is not None:
+            self.freeze(grad_of(self.model.entities))
         with coarse_threads() if is_coarse else nullcontext():
             if self.training.clip:
                 clip_gradients(self.model, self.training.clip)
