@@ -24,8 +24,8 @@ BEGIN, END = "<!-- licenses: written by scripts/licenses.py -->\n", "<!-- end of
 ALLOWED = frozenset(
     {
         *("0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD", "BSD-2-Clause"),
-        *("BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-CMU", "MPL-2.0", "PSF-2.0"),
-        *("Unlicense", "Zlib"),
+        *("BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-0", "MIT-CMU", "MPL-2.0"),
+        *("PSF-2.0", "Unlicense", "Zlib"),
     }
 )
 # What packages without a license expression write, and the SPDX identifier for it.

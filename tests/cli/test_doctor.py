@@ -28,7 +28,11 @@ def test_it_names_every_dependency_and_extra():
     runtime = set(extras) - {"all", "dev", "docs", "demo-data"}
     assert set(environment.EXTRAS) == runtime
     # uvloop is faster, not needed.
-    modules = {"faiss-cpu": "faiss", "scikit-learn": "sklearn"}
+    modules = {
+        "faiss-cpu": "faiss",
+        "scikit-learn": "sklearn",
+        "huggingface-hub": "huggingface_hub",
+    }
     for name in runtime:
         wanted = {modules.get(found, found) for found in names(extras[name])} - {"uvloop"}
         assert set(environment.EXTRAS[name].modules) == wanted
@@ -36,8 +40,8 @@ def test_it_names_every_dependency_and_extra():
 
 def test_all_brings_what_the_command_line_uses():
     (everything,) = PROJECT["optional-dependencies"]["all"]
-    named = set(re.findall(r"[a-z]+", everything.partition("[")[2]))
-    assert named == set(environment.EXTRAS) - {"faiss", "onnx"}
+    named = set(re.findall(r"[a-z0-9]+", everything.partition("[")[2]))
+    assert named == set(environment.EXTRAS) - {"faiss", "onnx", "s3", "gs"}
 
 
 def test_the_report(monkeypatch):

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder
 from fivestar.cli.tables import print_table
 from fivestar.cli.terminal import out as screen
 
@@ -16,7 +17,7 @@ EXAMPLE = "Example: fivestar calibration my_run --out reliability.png"
 
 
 def calibration(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     out: Annotated[
         Path | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolders
 from fivestar.cli.tables import name_column, print_table, short_name
 from fivestar.cli.terminal import counting_progress
 from fivestar.cli.terminal import out as screen
@@ -24,7 +25,7 @@ EXAMPLE = "Example: fivestar cluster my_run --types city --types country"
 
 
 def cluster(
-    runs: Annotated[list[Path], typer.Argument(help="One or more run folders.")],
+    runs: RunFolders,
     *,
     types: Annotated[
         list[str] | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder
 from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import counting_progress, resumable, warn
 from fivestar.cli.terminal import out as screen
@@ -20,7 +21,7 @@ _SHOWN = 5
 
 
 def complete(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     relation: Annotated[
         list[str] | None,

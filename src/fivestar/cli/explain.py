@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder
 from fivestar.cli.tables import name_column, number_column, print_table, prose_column
 from fivestar.cli.terminal import out
 
@@ -23,7 +23,7 @@ EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     head: Annotated[str, typer.Argument(help="Name or label.")],
     relation: Annotated[str, typer.Argument(help="Name or label.")],
     tail: Annotated[str, typer.Argument(help="Name or label.")],

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder
 from fivestar.cli.source import Reading, read_source
 from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
@@ -16,7 +17,7 @@ EXAMPLE = "Example: fivestar fold-in my_run facts.tsv --out my_larger_run"
 
 
 def fold_in(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     facts: Annotated[
         Path, typer.Argument(help="File of triples, each with at least one new entity.")
     ],

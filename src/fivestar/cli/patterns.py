@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder
 from fivestar.cli.tables import named, print_table, prose_column, shorten
 from fivestar.cli.terminal import out
 
@@ -26,7 +27,7 @@ _LONGEST = 32
 
 
 def patterns(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     top: Annotated[int, typer.Option(help="Number of patterns to show.", min=1)] = 30,
     record: Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, RunFolders
 from fivestar.cli.shapes import Roughest, Widest
 from fivestar.cli.terminal import out as screen
 
@@ -21,7 +22,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Out = Annotated[Path, typer.Option(help="Output file: .png, .svg or .pdf.", show_default=False)]
 Relations = Annotated[
     list[str], typer.Option("--relation", help="Relation (repeatable).", show_default=False)
@@ -95,15 +95,16 @@ def entities(run: RunFolder, *, relation: Relation, dimension: Dimensions = None
     "shapes", epilog="Example: fivestar plot shapes my_run my_complex_run --out shapes.png"
 )
 def shapes(
-    runs: Annotated[
-        list[Path], typer.Argument(help="One or more run folders (also ComplEx and RotatE).")
-    ],
+    runs: RunFolders,
     *,
     widest: Widest = 0.2,
     roughest: Roughest = 0.2,
     out: Out,
 ) -> None:
-    """Plot the clearest lines and circles and their images under a relation."""
+    """Plot the clearest lines and circles and their images under a relation.
+
+    Also for ComplEx and RotatE.
+    """
 
     def examples() -> list[tuple[str, Run, Any]]:
         from fivestar.analysis.shapes import ShapeCriterion, clearest_examples  # noqa: PLC0415  (slow)

@@ -12,6 +12,7 @@ import typer
 from pydantic import BaseModel
 
 import fivestar
+from fivestar.cli import run_argument
 from fivestar.cli.budget import (
     Budget,
     BudgetDims,
@@ -86,7 +87,9 @@ From = Annotated[
     Path | None,
     typer.Option(
         "--from",
-        help="Warm start from this run, on its graph or a changed one.",
+        metavar="PATH",
+        parser=run_argument.path,
+        help="Warm start from this run (folder or address), on its graph or a changed one.",
         show_default=False,
         rich_help_panel=_ADVANCED,
     ),
