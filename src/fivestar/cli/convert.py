@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import print_table
 from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import ranking_progress
@@ -16,6 +16,7 @@ from fivestar.cli.terminal import ranking_progress
 EXAMPLE = "Example: fivestar convert my_complex_run my_fivestar_run --to fivestar"
 
 
+@with_local_runs
 def convert(
     run: RunFolder,
     out: Annotated[Path, typer.Argument(help="New folder to write to.")],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import out, ranking_progress
 from fivestar.errors import SettingsError
@@ -22,6 +22,7 @@ _NOTABLE = 0.005
 EXAMPLE = "Example: fivestar evaluate my_run --split test --by relation"
 
 
+@with_local_runs
 def evaluate(  # noqa: PLR0913  (one per option)
     run: RunFolder,
     *,

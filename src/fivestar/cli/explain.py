@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, number_column, print_table, prose_column
 from fivestar.cli.terminal import out
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"
 
 
+@with_local_runs
 def explain(
     run: RunFolder,
     head: Annotated[str, typer.Argument(help="Name or label.")],

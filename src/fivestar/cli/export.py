@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.terminal import out as screen
 from fivestar.errors import SettingsError
 
@@ -19,6 +19,7 @@ Format = Literal[
 ]
 
 
+@with_local_runs
 def export(
     run: RunFolder,
     *,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, named, print_table, prose_column
 from fivestar.cli.terminal import out, warn
 
@@ -29,6 +29,7 @@ _FIGURES = {
 }
 
 
+@with_local_runs
 def geometry(
     run: RunFolder,
     *,

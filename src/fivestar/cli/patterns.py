@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import named, print_table, prose_column, shorten
 from fivestar.cli.terminal import out
 
@@ -26,6 +26,7 @@ EXAMPLE = "Example: fivestar patterns my_run"
 _LONGEST = 32
 
 
+@with_local_runs
 def patterns(
     run: RunFolder,
     *,

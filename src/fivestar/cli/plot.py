@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder, RunFolders
+from fivestar.cli.run_argument import RunFolder, RunFolders, with_local_runs
 from fivestar.cli.shapes import Roughest, Widest
 from fivestar.cli.terminal import out as screen
 
@@ -51,6 +51,7 @@ def classes(*, out: Out) -> None:
     "grid",
     epilog="Example: fivestar plot grid my_run --relation has_part --relation part_of --out g.png",
 )
+@with_local_runs
 def grid(run: RunFolder, *, relation: Relations, dimension: Dimension = None, out: Out) -> None:
     """Plot a grid and its image under relations in one dimension."""
     _draw(out, "maps", "grids", _load(run), relation, dimension)
@@ -60,12 +61,14 @@ def grid(run: RunFolder, *, relation: Relations, dimension: Dimension = None, ou
     "flow",
     epilog="Example: fivestar plot flow my_run --relation has_part --relation part_of --out f.png",
 )
+@with_local_runs
 def flow(run: RunFolder, *, relation: Relations, dimension: Dimensions = None, out: Out) -> None:
     """Plot the flow of relations with their fixed points."""
     _draw(out, "maps", "flows", _load(run), relation, dimension or ())
 
 
 @app.command("epochs", epilog="Example: fivestar plot epochs my_run --relation part_of --out e.png")
+@with_local_runs
 def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, out: Out) -> None:
     """Plot the image of a grid under a relation at each snapshot (--snapshot-epochs)."""
 
@@ -86,6 +89,7 @@ def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, o
     "entities",
     epilog="Example: fivestar plot entities my_run --relation part_of --out entities.png",
 )
+@with_local_runs
 def entities(run: RunFolder, *, relation: Relation, dimension: Dimensions = None, out: Out) -> None:
     """Plot heads, transformed heads and tails of a relation."""
     _draw(out, "points", "entities", _load(run), relation, dimension or ())
@@ -94,6 +98,7 @@ def entities(run: RunFolder, *, relation: Relation, dimension: Dimensions = None
 @app.command(
     "shapes", epilog="Example: fivestar plot shapes my_run my_complex_run --out shapes.png"
 )
+@with_local_runs
 def shapes(
     runs: RunFolders,
     *,

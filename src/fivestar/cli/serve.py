@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolders
+from fivestar.cli.run_argument import RunFolders, with_local_runs
 from fivestar.cli.terminal import out, warn
 
 EXAMPLE = "Example: fivestar serve my_run --port 8005"
 
 
+@with_local_runs
 def serve(  # noqa: PLR0913
     runs: RunFolders,
     *,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import out
 
@@ -20,6 +20,7 @@ Roughest = Annotated[
 ]
 
 
+@with_local_runs
 def shapes(
     run: RunFolder,
     *,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import (
     Column,
     name_column,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: fivestar similar my_run Lyon"
 
 
+@with_local_runs
 def similar(
     run: RunFolder,
     entity: Annotated[str, typer.Argument(help="Name or label.")],

@@ -158,6 +158,8 @@ def _train(  # noqa: PLR0913
             )
         _resume_run(resume_from, began, tensorboard=tensorboard)
         return
+    if begin_from is not None:
+        begin_from = run_argument.local_folder(begin_from)
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
     refuse_launched(budget, "--budget compares settings")
     file = settings_file or _settings_of(begin_from)

@@ -36,7 +36,7 @@ from fivestar.runs.remote.store import NoNetwork, check_names
 def address(request, tmp_path, cache):
     """An address at which there is nothing yet."""
     if request.param == "file":
-        yield f"file://{tmp_path}/share/my run".replace(" ", "_")
+        yield f"file://{tmp_path}/a share@[home]/my_run"
         return
     yield MEMORY
     _empty_memory()
@@ -441,6 +441,7 @@ def test_addresses_are_parsed_or_refused(scheme, rest):
 
 
 def test_addresses():
+    assert str(parse_address("file://a/b")) == f"file://{Path.cwd()}/a/b"
     assert parse_address("hf://a/b@refs/pr/1") == Address("hf", "a/b", "refs/pr/1")
     assert parse_address("hf://a/b").key != parse_address("hf://a/b@v1").key
     assert parse_address(f"hf://a/b@{'0' * 40}").is_fixed
@@ -477,5 +478,17 @@ def test_the_commands(address, run, cache):
     local = execute("ask", run, "p1", "lives_in", "_", "--json")
     assert json.loads(asked.stdout) == json.loads(local.stdout)
     assert execute("similar", address, "p1").exit_code == 0
-    for command in (["evaluate", address], ["geometry", "--help"]):
-        assert execute(*command).exit_code == 0
+
+
+def test_commands_with_folders_of_their_own(memory, run, tmp_path):
+    fivestar.push(run, MEMORY)
+    small = ["--model", "complex", "--dim", "4", "--epochs", "1", "--threads", "1"]
+    for words in (
+        ["evaluate", MEMORY],
+        ["export", MEMORY, "--to", "huggingface", "--out", tmp_path / "hub"],
+        ["train", run / "graph", "--from", MEMORY, "--out", tmp_path / "warm", *small],
+    ):
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+    assert contents(tmp_path / "hub") == published(run)
+    assert fivestar.load(tmp_path / "warm").metrics["warm_start"]

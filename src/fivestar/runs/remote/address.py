@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from fivestar.errors import SourceNotFound
 
@@ -86,6 +87,11 @@ def parse_address(text: str) -> Address:
                 "hf://owner/name or hf://owner/name@revision"
             )
         return Address("hf", match["path"], match["revision"])
+    if scheme == "file":
+        if not path.strip("/") or not path.isprintable() or ".." in path.split("/"):
+            raise SourceNotFound(f"{text!r} is not the address of a folder: write file:///path")
+        # The same folder has the same copy in the cache, wherever the process runs.
+        return Address(scheme, Path(path).absolute().as_posix())
     if "@" in path:
         raise SourceNotFound(
             f"an address of {scheme} has no '@': credentials do not belong in it; give them as "
