@@ -25,6 +25,7 @@ from fivestar.prediction.predictions import (
 )
 from fivestar.prediction.progress import TrainingProgress, shows_progress
 from fivestar.prediction.trained_model import TrainedModel, load
+from fivestar.runs.remote import locate_run
 from fivestar.runs.run import read_begun_run
 from fivestar.runs.settings import Settings, TrainingSettings, make_settings
 from fivestar.spelling import closest_names, did_you_mean
@@ -69,9 +70,9 @@ def train(  # noqa: PLR0913
             default 5 %, at least 100 and at most 10,000, but never more than a fifth.
         refit: finally retrain on train and valid for the best number of epochs. The metrics stay
             those from before the refit.
-        warm_start: the folder of a trained model to start from, on the same graph or another one:
-            embeddings of entities and relations with the same names are kept. Its settings are the
-            default.
+        warm_start: the folder or address of a trained model to start from, on the same graph or
+            another one: embeddings of entities and relations with the same names are kept. Its
+            settings are the default.
         budget: time for everything, such as "10m": settings that are not given are searched by
             validation, and the best are trained to the end. Needs the extra "search".
         budget_models: models to choose from within the budget, the first being the default.
@@ -102,8 +103,9 @@ def train(  # noqa: PLR0913
             "a budget chooses settings and trains once, from scratch: omit "
             + ("warm_start" if warm_start is not None else "refit")
         )
-    if warm_start is not None and settings is None:
-        settings = read_begun_run(Path(warm_start))[1]
+    if warm_start is not None:
+        warm_start = locate_run(warm_start)
+        settings = read_begun_run(warm_start)[1] if settings is None else settings
     values = merge_settings(settings, options | ({"refit": True} if refit else {}))
     validated = with_validation(_graph(source), valid, warm_start)
     if validated.warning:

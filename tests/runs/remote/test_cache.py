@@ -491,4 +491,6 @@ def test_commands_with_folders_of_their_own(memory, run, tmp_path):
         done = CliRunner().invoke(app, [str(word) for word in words])
         assert done.exit_code == 0, done.output
     assert contents(tmp_path / "hub") == published(run)
-    assert fivestar.load(tmp_path / "warm").metrics["warm_start"]
+    assert fivestar.load(tmp_path / "warm").metrics["started_from"]
+    again = fivestar.train(run / "graph", warm_start=MEMORY, epochs=1, threads=1)
+    assert again.metrics["started_from"]["entities"]["new"] == 0
