@@ -224,6 +224,13 @@ def test_files_that_somebody_copied_are_counted_and_pinned(tmp_path):
         verify(dataset, place)
 
 
+def test_a_size_without_checksum_is_not_a_limit(server, tmp_path):
+    fetch(entry("hetionet", file_of(server, "hetionet", bytes=10)), tmp_path)
+    limited = entry("hetionet", file_of(server, "hetionet"), max_bytes=10)
+    with pytest.raises(DownloadFailed, match="expected at most 10"):
+        fetch(limited, tmp_path / "other")
+
+
 @pytest.mark.parametrize("kind", ["sha256", "md5"])
 def test_a_published_checksum_wins_over_the_counts(server, tmp_path, kind):
     content = server.files["/hetionet"]

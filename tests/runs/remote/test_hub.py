@@ -124,6 +124,8 @@ def test_revisions(hub, runs):
     hub.asked.clear()
     assert contents(locate_run(fixed)) == published(one)
     assert hub.asked == []
+    with pytest.raises(OutputError, match="a commit cannot be changed; name a branch"):
+        fivestar.push(two, fixed)
     with pytest.raises(SourceNotFound, match="me/people has no revision 'v9'"):
         fivestar.load(f"{HUB}@v9")
 

@@ -215,7 +215,9 @@ def _fetch_file(dataset: Dataset, source: Source, draft: Path, progress: Progres
     from fivestar.graph.datasets.layouts import convert  # noqa: PLC0415  (slow to import)
 
     file, url = draft / f"{dataset.name}.part", source.url
-    limit = source.bytes or dataset.max_bytes or MAX_ARCHIVE_BYTES
+    # A size that nothing confirms is not a limit.
+    size = source.bytes if source.hashed_by else None
+    limit = size or dataset.max_bytes or MAX_ARCHIVE_BYTES
     is_resumed = file.exists()
     download(url, file, limit, _reporter(progress))
     if is_resumed and not source.matches(file):

@@ -12,7 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fivestar.errors import DamagedRun, DownloadFailed, FivestarError, SourceNotFound
+from fivestar.errors import (
+    DamagedRun,
+    DownloadFailed,
+    FivestarError,
+    OutputError,
+    SourceNotFound,
+)
 from fivestar.extras import require
 from fivestar.runs.remote.address import Address, redact
 from fivestar.runs.remote.store import (
@@ -73,6 +79,8 @@ class Hub:
         """Write the files in one commit, which also removes those of a former run."""
         del folder, existing  # a former run remains in the history
         path, revision = self.address.path, self.address.revision
+        if self.address.is_fixed:
+            raise OutputError(f"{self.address}: a commit cannot be changed; name a branch")
         with self._errors():
             self.api.create_repo(path, private=private or None, exist_ok=True)
             if revision is not None:
