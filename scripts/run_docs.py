@@ -280,6 +280,8 @@ class Session:
         self.cwd = folder
         # Seconds may differ, widths of tables may not.
         self.env = dict(os.environ, COLUMNS=WIDTH, TERM="dumb", NO_COLOR="1", PYTHONUNBUFFERED="1")
+        # Not the user's.
+        self.env["FIVESTAR_CACHE"] = str(folder / ".runs")
         for name in ("PYTEST_CURRENT_TEST", "FORCE_COLOR", "CI"):
             self.env.pop(name, None)
         if path:

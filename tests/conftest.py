@@ -43,5 +43,6 @@ def _own_data_folder(
     """Only tests of the benchmark datasets see the user's folder of data sets."""
     folder = published() if request.node.get_closest_marker("data") else tmp_path / "datasets"
     monkeypatch.setenv("FIVESTAR_DATA", os.fspath(folder))
+    monkeypatch.setenv("FIVESTAR_CACHE", os.fspath(tmp_path / "runs-cache"))
     # A test that fetches something says so.
     monkeypatch.setenv("FIVESTAR_OFFLINE", "1")

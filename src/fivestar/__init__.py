@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fivestar.prediction.train import evaluate, resume, search, train
     from fivestar.prediction.trained_model import TrainedModel, from_pykeen, load
     from fivestar.prediction.vectors import candidate_vectors, query_vectors
+    from fivestar.runs.remote import push
     from fivestar.runs.settings import Settings, make_settings
     from fivestar.server.serve import serve
     from fivestar.training.objectives import Objective, register_objective
@@ -72,6 +73,7 @@ _HOME = {
     "train": "fivestar.prediction.train",
     "candidate_vectors": "fivestar.prediction.vectors",
     "query_vectors": "fivestar.prediction.vectors",
+    "push": "fivestar.runs.remote",
     "Settings": "fivestar.runs.settings",
     "make_settings": "fivestar.runs.settings",
     "serve": "fivestar.server.serve",
@@ -102,6 +104,7 @@ __all__ = [
     "load_graph",
     "make_settings",
     "profile_graph",
+    "push",
     "query_vectors",
     "read_graph",
     "register_model",

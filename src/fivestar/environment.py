@@ -34,6 +34,9 @@ EXTRAS = {
     "rdflib": Extra(("rdflib",), "graphs and predicted links for rdflib"),
     "pykeen": Extra(("pykeen",), "5★E inside PyKEEN"),
     "sklearn": Extra(("sklearn",), "fivestar.LinkPredictor"),
+    "hub": Extra(("huggingface_hub",), "runs on the Hugging Face Hub (hf://)"),
+    "s3": Extra(("s3fs",), "runs in S3 (s3://)"),
+    "gs": Extra(("gcsfs",), "runs in Google Cloud Storage (gs://)"),
     "faiss": Extra(("faiss",), "search in exported vectors"),
     "onnx": Extra(("onnx", "onnxscript"), "fivestar export --to onnx"),
 }
@@ -41,7 +44,10 @@ DEPENDENCIES = (
     *("filelock", "numpy", "platformdirs", "pyarrow", "pydantic", "rapidfuzz", "rich"),
     *("safetensors", "tomli-w", "torch", "typer"),
 )
-VARIABLES = ("FIVESTAR_DATA", "FIVESTAR_OFFLINE", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+VARIABLES = (
+    *("FIVESTAR_DATA", "FIVESTAR_CACHE", "FIVESTAR_OFFLINE"),
+    *("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"),
+)
 
 
 def describe_environment() -> dict[str, Any]:

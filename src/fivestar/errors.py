@@ -7,7 +7,7 @@ to catch all of them::
     ├── SettingsError          a setting or argument is unknown or invalid
     ├── RegistrationError      a third-party model, regularizer, reader … cannot be used
     ├── MissingExtra           an optional dependency is not installed
-    ├── OutputError            a file or folder cannot be written
+    ├── OutputError            a file or folder cannot be written, or a run not be pushed
     ├── Diverged               the loss became NaN or infinite
     ├── NonFiniteScore         a score is NaN, so there is no rank
     ├── DamagedRun             a run folder does not match its manifest
@@ -25,7 +25,7 @@ to catch all of them::
         ├── DamagedGraph       a saved graph does not match its manifest
         ├── UnknownName        a name is not in the graph
         ├── AmbiguousName      several entities have the same label
-        ├── DownloadFailed     a dataset cannot be downloaded
+        ├── DownloadFailed     a dataset or run cannot be downloaded
         ├── DamagedDataset     the files of a dataset do not match their checksums
         └── SplitImpossible    no split has the requested properties
 
@@ -170,7 +170,7 @@ class AmbiguousName(GraphError, LookupError):  # noqa: N818
 
 
 class DownloadFailed(GraphError):  # noqa: N818
-    """A dataset cannot be downloaded."""
+    """A dataset or run cannot be downloaded."""
 
 
 class DamagedDataset(GraphError):  # noqa: N818

@@ -28,7 +28,12 @@ def test_it_names_every_dependency_and_extra():
     runtime = set(extras) - {"all", "dev", "docs", "demo-data"}
     assert set(environment.EXTRAS) == runtime
     # uvloop is faster, not needed.
-    modules = {"faiss-cpu": "faiss", "scikit-learn": "sklearn", "mlflow-skinny": "mlflow"}
+    modules = {
+        "faiss-cpu": "faiss",
+        "scikit-learn": "sklearn",
+        "mlflow-skinny": "mlflow",
+        "huggingface-hub": "huggingface_hub",
+    }
     for name in runtime:
         wanted = {modules.get(found, found) for found in names(extras[name])} - {"uvloop"}
         assert set(environment.EXTRAS[name].modules) == wanted
@@ -36,8 +41,8 @@ def test_it_names_every_dependency_and_extra():
 
 def test_all_brings_what_the_command_line_uses():
     (everything,) = PROJECT["optional-dependencies"]["all"]
-    named = set(re.findall(r"[a-z]+", everything.partition("[")[2]))
-    unlisted = {"faiss", "mlflow", "onnx", "pykeen", "wandb"}
+    named = set(re.findall(r"[a-z0-9]+", everything.partition("[")[2]))
+    unlisted = {"faiss", "gs", "mlflow", "onnx", "pykeen", "s3", "wandb"}
     assert named == set(environment.EXTRAS) - unlisted
 
 

@@ -1,6 +1,7 @@
-"""Nothing but `datasets get` and `serve` uses the network: commands run with sockets forbidden.
+"""Only `datasets get`, `serve` and addresses of runs (hf://, s3://, gs://) use the network.
 
-They are forbidden in Python and, where there is a C compiler, below it (network_shim.c).
+Commands run with sockets forbidden: in Python and, where there is a C compiler, below it
+(network_shim.c).
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
+import fivestar
+from fivestar.runs.remote.address import parse_address
+from fivestar.runs.remote.cache import cached_run
+from fivestar.runs.remote.object_store import ObjectStore
 
 # Forbids sockets before anything of the package is imported, then runs each command in turn.
 PROGRAM = """
@@ -41,6 +47,8 @@ for line in sys.argv[1].splitlines():
     except SystemExit as end:
         if end.code:
             sys.exit(f"{line}: exit code {end.code}")
+if found := {"huggingface_hub", "s3fs", "gcsfs", "botocore", "httpx2"} & sys.modules.keys():
+    sys.exit(f"imported: {found}")
 """
 COMMANDS = """
     graph info
@@ -64,6 +72,8 @@ COMMANDS = """
     patterns star
     shapes star
     cluster run
+    push run file://share/run
+    ask file://share/run Paris in_country _
     doctor
 """
 
@@ -102,8 +112,35 @@ def run(program, environment, folder, *words):
 
 def test_no_command_uses_the_network(environment, tmp_path):
     (tmp_path / "facts.tsv").write_text("Newtown\tin_country\tFrance\n")
+    environment = environment | {"FIVESTAR_CACHE": str(tmp_path / "cache")}
     done = run(PROGRAM, environment, tmp_path, textwrap.dedent(COMMANDS).strip())
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_cached_run_needs_no_network(environment, tmp_path, monkeypatch):
+    monkeypatch.setenv("FIVESTAR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("FIVESTAR_OFFLINE")
+    facts = [(f"p{i}", "knows", f"p{(i + 1) % 9}") for i in range(9)]
+    fivestar.train(facts, out=tmp_path / "run", dim=2, epochs=1, threads=1)
+    fivestar.push(tmp_path / "run", f"file://{tmp_path}/share")
+    share = ObjectStore(parse_address(f"file://{tmp_path}/share"))
+    cached_run(parse_address("hf://me/people"), lambda _: share)
+    offline = {"FIVESTAR_CACHE": str(tmp_path / "cache"), "FIVESTAR_OFFLINE": "1"}
+    environment = environment | offline
+    done = run(PROGRAM, environment, tmp_path, "ask hf://me/people p1 knows _")
+    assert done.returncode == 0, done.stderr[-2000:]
+    done = run(PROGRAM, environment, tmp_path, "ask hf://me/other p1 knows _")
+    assert done.returncode != 0
+    assert "FIVESTAR_OFFLINE forbids to download it" in done.stderr
+
+
+def test_the_guard_would_notice_an_address(tmp_path, environment):
+    pytest.importorskip("huggingface_hub")
+    environment = {name: v for name, v in environment.items() if name != "FIVESTAR_OFFLINE"}
+    environment["FIVESTAR_CACHE"] = str(tmp_path / "cache")
+    done = run(PROGRAM, environment, tmp_path, "ask hf://me/people p1 knows _")
+    assert done.returncode != 0
+    assert "the network was used" in done.stderr
 
 
 def test_the_guard_would_notice(tmp_path, environment):

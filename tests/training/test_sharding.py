@@ -169,7 +169,9 @@ def check_learned(together):
             if name == "entities" and case in ("model mure", "model murp"):
                 # The bias of a head is the same for all tails: it has no gradient.
                 tables = [table[:, :-1] for table in tables]
-            close(*tables, 1e-5, f"{case}: {name}")
+            # Close to the boundary of the ball, rounding errors grow: 2e-5 with three processes.
+            tolerance = 3e-5 if case == "model murp" else 1e-5
+            close(*tables, tolerance, f"{case}: {name}")
 
 
 def close(one, other, tolerance, what):

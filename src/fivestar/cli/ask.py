@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, print_table
 from fivestar.cli.terminal import counting_progress, out
 from fivestar.errors import SettingsError
@@ -30,8 +31,9 @@ _SLOT = "Name or label, or _ for the missing part."
 _AT_ONCE = 2048
 
 
+@with_local_runs
 def ask(  # noqa: PLR0913
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     head: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
     relation: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
     tail: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,

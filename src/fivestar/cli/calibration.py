@@ -9,14 +9,16 @@ from typing import Annotated
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import print_table
 from fivestar.cli.terminal import out as screen
 
 EXAMPLE = "Example: fivestar calibration my_run --out reliability.png"
 
 
+@with_local_runs
 def calibration(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     out: Annotated[
         Path | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolders, with_local_runs
 from fivestar.cli.tables import name_column, print_table, short_name
 from fivestar.cli.terminal import counting_progress
 from fivestar.cli.terminal import out as screen
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: fivestar cluster my_run --types city --types country"
 
 
+@with_local_runs
 def cluster(
-    runs: Annotated[list[Path], typer.Argument(help="One or more run folders.")],
+    runs: RunFolders,
     *,
     types: Annotated[
         list[str] | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import counting_progress, resumable, warn
 from fivestar.cli.terminal import out as screen
@@ -19,8 +20,9 @@ EXAMPLE = "Example: fivestar complete my_run --top 1000 --out new.tsv"
 _SHOWN = 5
 
 
+@with_local_runs
 def complete(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     relation: Annotated[
         list[str] | None,

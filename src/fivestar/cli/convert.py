@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import print_table
 from fivestar.cli.terminal import out as screen
 from fivestar.cli.terminal import ranking_progress
@@ -15,8 +16,9 @@ from fivestar.cli.terminal import ranking_progress
 EXAMPLE = "Example: fivestar convert my_complex_run my_fivestar_run --to fivestar"
 
 
+@with_local_runs
 def convert(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     out: Annotated[Path, typer.Argument(help="New folder to write to.")],
     *,
     to: Annotated[Literal["fivestar"], typer.Option(help="Target model.")] = "fivestar",

@@ -12,6 +12,12 @@ from fivestar.cli.terminal import out, reading_progress
 from fivestar.errors import SourceNotFound
 from fivestar.spelling import closest_names
 
+_VERIFIED = {
+    "sha256": "",
+    "md5": " (MD5)",
+    "counts": " (by its counts and the checksums of the first download: none are published)",
+}
+
 app = typer.Typer(
     help="List or download benchmark datasets.",
     epilog="Example: fivestar datasets",
@@ -34,16 +40,21 @@ def listed(
     folder = data_folder()
     here = {name: (folder / name).is_dir() for name in load_catalog()}
     if as_json:
-        found = [entry.as_json() | {"here": here[name]} for name, entry in load_catalog().items()]
+        found = [
+            entry.as_json() | {"here": here[name], "verified_by": entry.verification}
+            for name, entry in load_catalog().items()
+        ]
         typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
     rows = []
     for name, entry in load_catalog().items():
         facts = f"{sum(split.lines for split in entry.splits.values()):,}"
         numbers = f"{entry.entities:,}", f"{entry.relations:,}", facts
-        rows.append((name, *numbers, "yes" if here[name] else "no", entry.title))
+        state = "yes" if here[name] else "no"
+        rows.append((name, *numbers, state, entry.verification, entry.title))
     counts = map(number_column, ("entities", "relations", "facts"))
-    print_table(("name", *counts, "downloaded", prose_column("description")), rows)
+    states = ("downloaded", "verified by", prose_column("description"))
+    print_table(("name", *counts, *states), rows)
     out.print(
         f"Folder: {folder}. Every command takes a dataset by name and downloads it if necessary.",
         markup=False,
@@ -57,7 +68,7 @@ def get(
         list[str] | None, typer.Argument(help="Dataset names.", show_default=False)
     ] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="All datasets.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All datasets (about 6.5 GB).")] = False,
     mirror: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +76,7 @@ def get(
         ),
     ] = None,
 ) -> None:
-    """Download datasets and verify their checksums; verify those already downloaded."""
+    """Download datasets and verify them; verify those already downloaded."""
     from fivestar.graph.datasets import data_folder  # noqa: PLC0415  (slow to import)
     from fivestar.graph.datasets.catalog import (  # noqa: PLC0415
         fetch,
@@ -88,6 +99,9 @@ def get(
         with reading_progress() as progress:
             place = fetch(dataset, data_folder(), mirror, progress)
         verify(dataset, place)
-        out.print(f"{dataset.name}: verified, in {place}", markup=False, soft_wrap=True)
+        how = _VERIFIED[dataset.verification]
+        out.print(f"{dataset.name}: verified{how}, in {place}", markup=False, soft_wrap=True)
         out.print(f"  license: {dataset.license}", markup=False, soft_wrap=True)
         out.print(f"  cite: {dataset.citation}", markup=False, soft_wrap=True)
+        if dataset.note:
+            out.print(f"  note: {dataset.note}", markup=False, soft_wrap=True)

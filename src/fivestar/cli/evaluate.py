@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import out, ranking_progress
 from fivestar.errors import SettingsError
@@ -23,8 +23,9 @@ _NOTABLE = 0.005
 EXAMPLE = "Example: fivestar evaluate my_run --split test --by relation"
 
 
+@with_local_runs
 def evaluate(  # noqa: PLR0913  (one per option)
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     split: Annotated[
         Literal["train", "valid", "test"], typer.Option(help="Split to evaluate.")

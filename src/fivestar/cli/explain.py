@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, number_column, print_table, prose_column
 from fivestar.cli.terminal import out
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"
 
 
+@with_local_runs
 def explain(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     head: Annotated[str, typer.Argument(help="Name or label.")],
     relation: Annotated[str, typer.Argument(help="Name or label.")],
     tail: Annotated[str, typer.Argument(help="Name or label.")],

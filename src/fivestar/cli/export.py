@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.terminal import out as screen
 from fivestar.errors import SettingsError
 
@@ -18,8 +19,9 @@ Format = Literal[
 ]
 
 
+@with_local_runs
 def export(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     out: Annotated[Path, typer.Option(help="New folder to write to.", show_default=False)],
     to: Annotated[

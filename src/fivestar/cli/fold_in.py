@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.source import Reading, read_source
 from fivestar.cli.terminal import counting_progress, warn
 from fivestar.cli.terminal import out as screen
@@ -15,8 +16,9 @@ from fivestar.cli.terminal import out as screen
 EXAMPLE = "Example: fivestar fold-in my_run facts.tsv --out my_larger_run"
 
 
+@with_local_runs
 def fold_in(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     facts: Annotated[
         Path, typer.Argument(help="File of triples, each with at least one new entity.")
     ],

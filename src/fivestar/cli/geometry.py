@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, named, print_table, prose_column
 from fivestar.cli.terminal import out, warn
 
@@ -29,8 +29,9 @@ _FIGURES = {
 }
 
 
+@with_local_runs
 def geometry(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     relation: Annotated[
         str | None, typer.Option(help="Only this relation, in full.", show_default=False)

@@ -449,9 +449,11 @@ class DatasetEntry(Dataset):
 
     Attributes:
         here: whether it is downloaded.
+        verified_by: what a first download is compared with.
     """
 
     here: bool
+    verified_by: Literal["sha256", "md5", "counts"]
 
 
 class SearchOutput(_Object):

@@ -36,6 +36,7 @@ from fivestar.cli import (
     models,
     patterns,
     plot,
+    push,
     reproduce,
     search,
     serve,
@@ -123,6 +124,7 @@ app.command("shapes", epilog=shapes.EXAMPLE, rich_help_panel="Analyze")(shapes.s
 app.command("cluster", epilog=cluster.EXAMPLE, rich_help_panel="Analyze")(cluster.cluster)
 app.add_typer(plot.app, name="plot", rich_help_panel="Analyze")
 app.command("serve", epilog=serve.EXAMPLE, rich_help_panel="Serve")(serve.serve)
+app.command("push", epilog=push.EXAMPLE, rich_help_panel="Serve")(push.push)
 app.command("doctor", epilog=doctor.EXAMPLE, rich_help_panel="Serve")(doctor.doctor)
 app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Reproduce")
 graph_app.command("info", epilog=graph_info.EXAMPLE)(graph_info.graph_info)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import named, print_table, prose_column, shorten
 from fivestar.cli.terminal import out
 
@@ -25,8 +26,9 @@ EXAMPLE = "Example: fivestar patterns my_run"
 _LONGEST = 32
 
 
+@with_local_runs
 def patterns(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     top: Annotated[int, typer.Option(help="Number of patterns to show.", min=1)] = 30,
     record: Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, RunFolders, with_local_runs
 from fivestar.cli.shapes import Roughest, Widest
 from fivestar.cli.terminal import out as screen
 
@@ -21,7 +22,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Out = Annotated[Path, typer.Option(help="Output file: .png, .svg or .pdf.", show_default=False)]
 Relations = Annotated[
     list[str], typer.Option("--relation", help="Relation (repeatable).", show_default=False)
@@ -51,6 +51,7 @@ def classes(*, out: Out) -> None:
     "grid",
     epilog="Example: fivestar plot grid my_run --relation has_part --relation part_of --out g.png",
 )
+@with_local_runs
 def grid(run: RunFolder, *, relation: Relations, dimension: Dimension = None, out: Out) -> None:
     """Plot a grid and its image under relations in one dimension."""
     _draw(out, "maps", "grids", _load(run), relation, dimension)
@@ -60,12 +61,14 @@ def grid(run: RunFolder, *, relation: Relations, dimension: Dimension = None, ou
     "flow",
     epilog="Example: fivestar plot flow my_run --relation has_part --relation part_of --out f.png",
 )
+@with_local_runs
 def flow(run: RunFolder, *, relation: Relations, dimension: Dimensions = None, out: Out) -> None:
     """Plot the flow of relations with their fixed points."""
     _draw(out, "maps", "flows", _load(run), relation, dimension or ())
 
 
 @app.command("epochs", epilog="Example: fivestar plot epochs my_run --relation part_of --out e.png")
+@with_local_runs
 def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, out: Out) -> None:
     """Plot the image of a grid under a relation at each snapshot (--snapshot-epochs)."""
 
@@ -86,6 +89,7 @@ def epochs(run: RunFolder, *, relation: Relation, dimension: Dimension = None, o
     "entities",
     epilog="Example: fivestar plot entities my_run --relation part_of --out entities.png",
 )
+@with_local_runs
 def entities(run: RunFolder, *, relation: Relation, dimension: Dimensions = None, out: Out) -> None:
     """Plot heads, transformed heads and tails of a relation."""
     _draw(out, "points", "entities", _load(run), relation, dimension or ())
@@ -94,16 +98,18 @@ def entities(run: RunFolder, *, relation: Relation, dimension: Dimensions = None
 @app.command(
     "shapes", epilog="Example: fivestar plot shapes my_run my_complex_run --out shapes.png"
 )
+@with_local_runs
 def shapes(
-    runs: Annotated[
-        list[Path], typer.Argument(help="One or more run folders (also ComplEx and RotatE).")
-    ],
+    runs: RunFolders,
     *,
     widest: Widest = 0.2,
     roughest: Roughest = 0.2,
     out: Out,
 ) -> None:
-    """Plot the clearest lines and circles and their images under a relation."""
+    """Plot the clearest lines and circles and their images under a relation.
+
+    Also for ComplEx and RotatE.
+    """
 
     def examples() -> list[tuple[str, Run, Any]]:
         from fivestar.analysis.shapes import ShapeCriterion, clearest_examples  # noqa: PLC0415  (slow)

@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolders, with_local_runs
 from fivestar.cli.terminal import out, warn
 
 EXAMPLE = "Example: fivestar serve my_run --port 8005"
 
 
+@with_local_runs
 def serve(  # noqa: PLR0913
-    runs: Annotated[list[Path], typer.Argument(help="One or more run folders.")],
+    runs: RunFolders,
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port (0: any free port).", min=0, max=65535)] = 8005,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import name_column, named, print_table
 from fivestar.cli.terminal import out
 
@@ -20,8 +20,9 @@ Roughest = Annotated[
 ]
 
 
+@with_local_runs
 def shapes(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     *,
     relation: Annotated[
         str | None, typer.Option(help="Only this relation. (default: all)", show_default=False)

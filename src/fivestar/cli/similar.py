@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import fivestar
+from fivestar.cli.run_argument import RunFolder, with_local_runs
 from fivestar.cli.tables import (
     Column,
     name_column,
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: fivestar similar my_run Lyon"
 
 
+@with_local_runs
 def similar(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: RunFolder,
     entity: Annotated[str, typer.Argument(help="Name or label.")],
     *,
     top: Annotated[int, typer.Option(help="Number of neighbors.", min=1)] = 10,

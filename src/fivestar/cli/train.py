@@ -12,6 +12,7 @@ import typer
 from pydantic import BaseModel
 
 import fivestar
+from fivestar.cli import run_argument
 from fivestar.cli.budget import (
     Budget,
     BudgetDims,
@@ -95,7 +96,9 @@ From = Annotated[
     Path | None,
     typer.Option(
         "--from",
-        help="Warm start from this run, on its graph or a changed one.",
+        metavar="PATH",
+        parser=run_argument.path,
+        help="Warm start from this run (folder or address), on its graph or a changed one.",
         show_default=False,
         rich_help_panel=_ADVANCED,
     ),
@@ -205,6 +208,8 @@ def _train(  # noqa: PLR0913
             )
         _resume_run(resume_from, began, trackers)
         return
+    if begin_from is not None:
+        begin_from = run_argument.local_folder(begin_from)
     limit = budget_of(budget, budget_models, budget_dims, begin_from)
     if limit is not None and (entity_vectors or freeze_entities):
         raise SettingsError("--budget trains from scratch: omit --entity-vectors")

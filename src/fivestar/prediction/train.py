@@ -26,6 +26,7 @@ from fivestar.prediction.predictions import (
 )
 from fivestar.prediction.progress import TrainingProgress, shows_progress
 from fivestar.prediction.trained_model import TrainedModel, load
+from fivestar.runs.remote import locate_run
 from fivestar.runs.run import read_begun_run
 from fivestar.runs.settings import Settings, TrainingSettings, make_settings
 from fivestar.spelling import closest_names, did_you_mean
@@ -79,9 +80,9 @@ def train(  # noqa: PLR0913
             negatives of a query are sampled from them, where it has some.
         refit: finally retrain on train and valid for the best number of epochs. The metrics stay
             those from before the refit.
-        warm_start: the folder of a trained model to start from, on the same graph or another one:
-            embeddings of entities and relations with the same names are kept. Its settings are the
-            default.
+        warm_start: the folder or address of a trained model to start from, on the same graph or
+            another one: embeddings of entities and relations with the same names are kept. Its
+            settings are the default.
         entity_vectors: vectors of entities to start from, matched by name: a file (.parquet, .npz,
             .npy, .safetensors, word2vec as .txt, .vec or .bin), the folder of a trained model, a
             mapping from names to vectors, or an array with a row per entity. Entities without a
@@ -127,8 +128,9 @@ def train(  # noqa: PLR0913
         raise SettingsError(
             f"a budget chooses settings and trains once, from scratch: omit {given}"
         )
-    if warm_start is not None and settings is None:
-        settings = read_begun_run(Path(warm_start))[1]
+    if warm_start is not None:
+        warm_start = locate_run(warm_start)
+        settings = read_begun_run(warm_start)[1] if settings is None else settings
     values = merge_settings(settings, options | ({"refit": True} if refit else {}))
     graph = _graph(source)
     if negatives is not None:

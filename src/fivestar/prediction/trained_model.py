@@ -514,7 +514,8 @@ def load(
     """Load a trained model from its folder; refused if any file has changed.
 
     Args:
-        folder: where it was saved.
+        folder: where it was saved, or its address: `hf://owner/name`, `s3://bucket/path` or
+            `gs://bucket/path` (see `push`). It is then downloaded once and verified.
         epoch: load the snapshot of this epoch (see the setting `snapshot_epochs`).
         weights: map this copy of the weights into memory, shared by all processes that do so,
             instead of reading them; nobody may change it.
@@ -523,8 +524,9 @@ def load(
         The trained model.
 
     Raises:
-        SourceNotFound: if there is no such folder or snapshot.
+        SourceNotFound: if there is no such folder, address or snapshot.
         DamagedRun: if a file has changed, or training has not finished.
+        DownloadFailed: if the model of an address cannot be downloaded.
     """
     return TrainedModel.of(load_run(folder, epoch, weights=weights))
 

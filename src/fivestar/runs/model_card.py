@@ -1,13 +1,18 @@
-"""The model card of a run: its README.md."""
+"""The model card of a run: its README.md, with the front matter that the Hugging Face Hub reads."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fivestar.runs.run import Run
 
 _HITS = ("hits@1", "hits@3", "hits@10")
+_HOW_TO_LOAD = (
+    '`fivestar.load("RUN")` loads it (`pip install fivestar-kge`), from its folder or its address '
+    "(`hf://owner/name`)."
+)
 
 
 def model_card(run: Run, trials: list[dict[str, Any]]) -> str:
@@ -24,13 +29,12 @@ def model_card(run: Run, trials: list[dict[str, Any]]) -> str:
         f"{run.metrics.get('seconds', 0) / 60:.1f} minutes."
     )
     lines = [
-        "---",
-        "library_name: fivestar-kge",
-        "tags: [knowledge-graph-embeddings, link-prediction]",
-        "---",
+        *_front_matter(run),
         f"# {model.name}, dimension {model.dim}, on {graph.name}",
         "",
         size,
+        "",
+        _HOW_TO_LOAD,
         "",
     ]
     if "entity_vectors" in run.metrics:
@@ -57,6 +61,38 @@ def model_card(run: Run, trials: list[dict[str, Any]]) -> str:
     if "budget" in run.metrics and trials:
         lines += _trials_table(trials)
     return "\n".join([*lines, "```toml", run.settings.as_toml(), "```", ""])
+
+
+def _front_matter(run: Run) -> list[str]:
+    """Return what the Hub shows beside the card and in its search: YAML, its values in JSON."""
+    model, graph = run.settings.model.name, run.graph.name
+    lines = [
+        "---",
+        "library_name: fivestar-kge",
+        "pipeline_tag: graph-ml",
+        f"tags: [knowledge-graph-embeddings, link-prediction, {_quoted(model)}]",
+    ]
+    if "valid" in run.metrics:
+        named = zip(("mrr", *_HITS), ("MRR", "Hits@1", "Hits@3", "Hits@10"), strict=True)
+        lines += [
+            "model-index:",
+            f"- name: {_quoted(f'{model} on {graph}')}",
+            "  results:",
+            "  - task: {type: graph-ml, name: Link prediction}",
+            f"    dataset: {{type: {_quoted(graph)}, name: {_quoted(graph)}, split: valid}}",
+            "    metrics:",
+            *(
+                f"    - {{type: {_quoted(key)}, name: {_quoted(f'{name} (filtered)')}, "
+                f"value: {run.metrics['valid'][key]:.4f}}}"
+                for key, name in named
+            ),
+        ]
+    return [*lines, "---"]
+
+
+def _quoted(text: str) -> str:
+    """Return a text as JSON, which YAML reads whatever the text contains."""
+    return json.dumps(text)
 
 
 def _trials_table(trials: list[dict[str, Any]]) -> list[str]:

@@ -55,6 +55,7 @@ from fivestar.models.sharding import Shard, own_shard
 from fivestar.runs.defaults import as_saved
 from fivestar.runs.metrics_file import read_history, read_metrics
 from fivestar.runs.model_card import model_card
+from fivestar.runs.remote import locate_run
 from fivestar.runs.settings import (
     ModelSettings,
     Settings,
@@ -252,16 +253,17 @@ def load_run(
     """Load a trained run and verify the hashes of its files.
 
     Args:
-        folder: The folder of the run.
+        folder: The folder of the run, or its address (see `fivestar.push`).
         epoch: Load the snapshot of this epoch (see `snapshot_epochs`) instead of the final weights.
         weights: Map this copy of the weights into memory, shared by all processes that do so,
             instead of reading them; nobody may change it.
 
     Raises:
-        SourceNotFound: There is no such folder or snapshot.
+        SourceNotFound: There is no such folder, address or snapshot.
         DamagedRun: A file is missing or has changed, or training has not ended.
+        DownloadFailed: The run of an address cannot be downloaded.
     """
-    path = Path(folder)
+    path = locate_run(folder)
     verified = verified_files(path)
     settings = _read_run_settings(path)
     # Each file is hashed once: those of the graph are normally listed by the run.
@@ -318,15 +320,9 @@ def verified_files(folder: Path) -> dict[str, str]:
         advice = f"its training has not ended: resume it with fivestar.resume('{folder}')"
         raise DamagedRun(f"{folder}: has no manifest.json; {advice}")
     try:
-        manifest = json.loads(path.read_bytes())
-        files = dict(manifest["files"])
-        kind, version = manifest["format"], manifest["version"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        files = read_manifest(path.read_bytes(), str(path))
+    except OSError as error:
         raise DamagedRun(f"{path}: is not the manifest of a run ({error})") from error
-    if kind != FORMAT or version != VERSION:
-        raise DamagedRun(
-            f"{path}: {kind} of version {version!r}, this fivestar reads {FORMAT} {VERSION}"
-        )
     for name, digest in files.items():
         file = (folder / name).resolve()
         if not file.is_relative_to(folder.resolve()):
@@ -335,6 +331,29 @@ def verified_files(folder: Path) -> dict[str, str]:
             raise DamagedRun(f"{file}: is missing; restore it or train again")
         if _sha256(file) != digest:
             raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
+    return files
+
+
+def read_manifest(content: bytes, where: str) -> dict[str, str]:
+    """Return the hashes of the files of a run by name.
+
+    Args:
+        content: The content of manifest.json.
+        where: Where it is, for the message.
+
+    Raises:
+        DamagedRun: It is not the manifest of a run, or that of another version.
+    """
+    try:
+        manifest = json.loads(content)
+        files = {str(name): str(digest) for name, digest in dict(manifest["files"]).items()}
+        kind, version = manifest["format"], manifest["version"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedRun(f"{where}: is not the manifest of a run ({error})") from error
+    if kind != FORMAT or version != VERSION:
+        raise DamagedRun(
+            f"{where}: {kind} of version {version!r}, this fivestar reads {FORMAT} {VERSION}"
+        )
     return files
 
 

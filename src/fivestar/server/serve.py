@@ -16,6 +16,7 @@ import uvicorn
 
 from fivestar.errors import SettingsError
 from fivestar.prediction.trained_model import load
+from fivestar.runs.remote import locate_run
 from fivestar.server.app import ENVIRONMENT, freeze_indices, make_app
 from fivestar.server.middleware import read_token
 from fivestar.server.protocol import MAX_CONNECTIONS, LimitedProtocol
@@ -70,7 +71,7 @@ def serve(  # noqa: PLR0913
     """
     folders = [runs] if isinstance(runs, str | os.PathLike) else runs
     settings = ServerSettings(
-        runs=[Path(folder) for folder in folders],
+        runs=[locate_run(folder) for folder in folders],
         host=host,
         workers=workers,
         token_file=None if token_file is None else Path(token_file),

@@ -10,76 +10,32 @@ import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict
 
 from fivestar.errors import DamagedDataset, DownloadFailed, OutputError
 from fivestar.files import file_lock
 from fivestar.graph.datasets.download import download, extract
+from fivestar.graph.datasets.entries import (
+    LABELS,
+    SPLIT_FILES,
+    TYPES,
+    Dataset,
+    Source,
+    SplitFile,
+    file_hash,
+)
+from fivestar.graph.datasets.pins import Pin, wrong_counts
+
+__all__ = ["Dataset", "Source", "SplitFile", "fetch", "find_dataset", "load_catalog", "verify"]
 
 # Called with (bytes done, bytes in total).
 Progress = Callable[[int, int], None]
-SPLIT_FILES = {"train": "train.txt", "valid": "valid.txt", "test": "test.txt"}
-# Maximum size of an archive, ten times that of the largest in the catalog.
+# Maximum size of a download of unknown size.
 MAX_ARCHIVE_BYTES = 64 << 20
 OFFLINE = "FIVESTAR_OFFLINE"
 MIRROR = "FIVESTAR_MIRROR"
+_FILES = {*SPLIT_FILES.values(), LABELS, TYPES}
 
 _log = logging.getLogger("fivestar.datasets")
-
-
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SplitFile(_Entry):
-    """The published file of a split."""
-
-    lines: int
-    bytes: int
-    sha256: str
-
-    def matches(self, file: Path) -> bool:
-        """Return whether a file has the published checksum."""
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest() == self.sha256
-
-
-class Source(_Entry):
-    """Where a dataset is published: the URL of a folder of files, or of an archive."""
-
-    folder: str | None = None
-    archive: str | None = None
-
-    @property
-    def url(self) -> str:
-        """The URL of the folder or archive."""
-        return self.folder or self.archive or ""
-
-
-class Dataset(_Entry):
-    """A benchmark dataset."""
-
-    name: str
-    title: str
-    license: str
-    citation: str
-    entities: int
-    relations: int
-    sources: tuple[Source, ...]
-    train: SplitFile
-    valid: SplitFile
-    test: SplitFile
-
-    @property
-    def splits(self) -> dict[str, SplitFile]:
-        """The files by split."""
-        return {"train": self.train, "valid": self.valid, "test": self.test}
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all fields as JSON values."""
-        return self.model_dump(mode="json", exclude_none=True)
 
 
 @cache
@@ -151,13 +107,22 @@ def verify(dataset: Dataset, folder: Path) -> None:
         folder: the folder with its files.
 
     Raises:
-        DamagedDataset: if a file is missing or has another checksum.
+        DamagedDataset: if a file is missing or has another checksum. Where no checksum is
+            published, it is compared with that of the first download, or counted.
     """
     for split, published in dataset.splits.items():
         file = folder / SPLIT_FILES[split]
         if not file.is_file() or not published.matches(file):
             problem = "differs from the published file" if file.is_file() else "is missing"
             raise DamagedDataset(f"{file} {problem}; remove {folder} and download it again")
+    if dataset.is_hashed:
+        return
+    pin = Pin(dataset, folder.parent)
+    found = pin.difference(folder) if pin.files else wrong_counts(dataset, folder)
+    if found:
+        raise DamagedDataset(f"{folder}: {found}; remove the folder and download it again")
+    if not pin.files:  # the files were copied here by hand
+        pin.write(folder, {})
 
 
 def _sources(dataset: Dataset, mirror: str | None) -> list[Source]:
@@ -177,30 +142,34 @@ def _fetch(
         draft.mkdir(exist_ok=True)
         _log.info("downloading %s from %s", dataset.name, source.url)
         try:
-            if source.archive is None:
-                _fetch_files(dataset, source, draft, progress)
-            else:
+            if source.file is not None:
+                _fetch_file(dataset, source, draft, progress)
+            elif source.archive is not None:
                 _fetch_archive(dataset, source, draft, progress)
+            else:
+                _fetch_files(dataset, source, draft, progress)
         except DownloadFailed as error:
             problems.append(str(error))
             continue
         for file in draft.iterdir():
-            if file.name not in SPLIT_FILES.values():
+            if file.name not in _FILES:
                 file.unlink()
         draft.rename(target)
         for leftover in target.parent.glob(f".{dataset.name}-*.part"):
             shutil.rmtree(leftover, ignore_errors=True)
         return
     reasons = "\n  ".join(problems)
+    names = ", ".join(SPLIT_FILES[split] for split in dataset.splits)
     raise DownloadFailed(
         f"{dataset.name} cannot be downloaded:\n  {reasons}\nTry again later (partial downloads "
-        f"are resumed), pass mirror='URL' or set ${MIRROR}, or copy train.txt, valid.txt "
-        f"and test.txt to {target}"
+        f"are resumed), pass mirror='URL' or set ${MIRROR}, or copy {names} to {target}"
     )
 
 
 def _fetch_files(dataset: Dataset, source: Source, draft: Path, progress: Progress | None) -> None:
-    total, done = sum(split.bytes for split in dataset.splits.values()), 0
+    limit = dataset.max_bytes or MAX_ARCHIVE_BYTES
+    sizes = {split: published.bytes or limit for split, published in dataset.splits.items()}
+    total, done = sum(sizes.values()), 0
     for split, published in dataset.splits.items():
         file = draft / SPLIT_FILES[split]
         if not file.exists():
@@ -212,26 +181,26 @@ def _fetch_files(dataset: Dataset, source: Source, draft: Path, progress: Progre
                 if progress is not None:
                     progress(before + received, total)
 
-            download(url, part, published.bytes, report)
+            download(url, part, sizes[split], report)
             if is_resumed and not published.matches(part):
                 part.unlink()  # the resumed part may have been wrong
-                download(url, part, published.bytes, report)
+                download(url, part, sizes[split], report)
             _require_published(part, published, url)
             part.rename(file)
-        done += published.bytes
+        done += sizes[split]
+    is_verified = all(published.hashed_by for published in dataset.splits.values())
+    _require_pinned(dataset, draft, {}, is_verified=is_verified)
 
 
 def _fetch_archive(
     dataset: Dataset, source: Source, draft: Path, progress: Progress | None
 ) -> None:
     archive, url = draft / "archive.part", source.url
-
-    def report(received: int, total: int | None) -> None:
-        if progress is not None:
-            progress(received, total or received)
-
-    download(url, archive, MAX_ARCHIVE_BYTES, report)
-    sizes = {SPLIT_FILES[split]: published.bytes for split, published in dataset.splits.items()}
+    download(url, archive, source.bytes or MAX_ARCHIVE_BYTES, _reporter(progress))
+    sizes = {
+        SPLIT_FILES[split]: published.bytes or MAX_ARCHIVE_BYTES
+        for split, published in dataset.splits.items()
+    }
     try:
         extract(archive, sizes, draft)
         for split, published in dataset.splits.items():
@@ -241,7 +210,69 @@ def _fetch_archive(
         raise DownloadFailed(f"{url}: {error}") from error
 
 
-def _require_published(file: Path, published: SplitFile, url: str) -> None:
+def _fetch_file(dataset: Dataset, source: Source, draft: Path, progress: Progress | None) -> None:
+    """Download a file in the layout of the dataset, verify it, and write the splits."""
+    from fivestar.graph.datasets.layouts import convert  # noqa: PLC0415  (slow to import)
+
+    file, url = draft / f"{dataset.name}.part", source.url
+    # A size that nothing confirms is not a limit.
+    size = source.bytes if source.hashed_by else None
+    limit = size or dataset.max_bytes or MAX_ARCHIVE_BYTES
+    is_resumed = file.exists()
+    download(url, file, limit, _reporter(progress))
+    if is_resumed and not source.matches(file):
+        file.unlink()
+        download(url, file, limit, _reporter(progress))
+    _require_published(file, source, url)
+    pin, digest = Pin(dataset, draft.parent), file_hash(file)
+    if pin.downloads.get(url, digest) != digest:
+        file.unlink()
+        raise DownloadFailed(
+            f"{url}: is not the file of the first download; if its publisher has replaced it, and "
+            f"you trust that, remove {pin.path}"
+        )
+    _log.info("converting %s", dataset.name)
+    try:
+        convert(dataset.layout or "", file, draft)
+        _require_pinned(dataset, draft, {url: digest}, is_verified=source.hashed_by is not None)
+    except DownloadFailed as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise DownloadFailed(f"{url}: {error}") from error
+
+
+def _require_pinned(
+    dataset: Dataset, draft: Path, downloads: dict[str, str], *, is_verified: bool
+) -> None:
+    """Compare what was downloaded with the first download, or count it and pin it.
+
+    Args:
+        dataset: an entry of the catalog.
+        draft: the folder with the splits, beside the pins.
+        downloads: the checksums of what they were made of.
+        is_verified: whether a published checksum has been verified, so that nothing is counted.
+    """
+    if dataset.is_hashed:
+        return
+    pin = Pin(dataset, draft.parent)
+    if pin.files:
+        problem = pin.difference(draft)
+    else:
+        problem = None if is_verified else wrong_counts(dataset, draft)
+    if problem:
+        raise DownloadFailed(problem)
+    pin.write(draft, downloads)
+
+
+def _reporter(progress: Progress | None) -> Callable[[int, int | None], None]:
+    def report(received: int, total: int | None) -> None:
+        if progress is not None:
+            progress(received, total or received)
+
+    return report
+
+
+def _require_published(file: Path, published: SplitFile | Source, url: str) -> None:
     if not published.matches(file):
         file.unlink()
-        raise DownloadFailed(f"{url}: not the published file (its SHA-256 differs)")
+        kind = "SHA-256" if published.hashed_by == "sha256" else "MD5"
+        raise DownloadFailed(f"{url}: not the published file (its {kind} differs)")

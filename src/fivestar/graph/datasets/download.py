@@ -197,7 +197,7 @@ def _extract_member(
         )
     content = tar.extractfile(member)
     if content is not None:
-        _copy(content, folder / name)
+        copy_limited(content, folder / name, sizes[name], member.name)
         extracted.add(name)
 
 
@@ -211,7 +211,15 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
     return path.name
 
 
-def _copy(content: IO[bytes], file: Path) -> None:
+def copy_limited(content: IO[bytes], file: Path, max_bytes: int, name: str) -> None:
+    """Write a stream to a file, but no more than expected.
+
+    Raises:
+        DownloadFailed: if there is more; the file is then incomplete.
+    """
     with file.open("wb") as out:
         while chunk := content.read(_EXTRACT_BYTES):
+            max_bytes -= len(chunk)
+            if max_bytes < 0:
+                raise DownloadFailed(f"{name}: unpacks to more than expected")
             out.write(chunk)
