@@ -350,7 +350,7 @@ class Evil:
         ([1, 2], "no dictionary"),
         ({"head": b"x"}, "neither an array nor a list"),
     ],
-    ids=str,
+    ids=["object", "tensor", "floats", "strings", "nested", "key", "list", "bytes"],
 )
 def test_only_data_is_read_from_torch_files(tmp_path, capsys, value, message):
     for is_zip in (True, False):
