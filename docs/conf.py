@@ -32,8 +32,9 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(np|npt|numpy|pa|pyarrow|pandas|torch)\..*"),
     (r"py:obj", r"(?!fivestar\.)[^A-Z].*"),
     # Groups of entry points, and a module.
-    (r"py:obj", r"fivestar\.(cancellation|models|objectives|readers|regularizers)"),
+    (r"py:obj", r"fivestar\.(cancellation|models|objectives|readers|regularizers|trackers)"),
     # Annotations: internal classes, and names of types.
+    (r"py:class", r"fivestar\.graph\.folded_texts\.FoldedTexts"),
     (r"py:class", r"fivestar\.graph\.known_answers\.KnownAnswers"),
     (r"py:class", r"fivestar\.models\.registry\.M"),
     (r"py:class", r"fivestar\.runs\.run\.Run"),

@@ -169,7 +169,9 @@ OTHER = {
         "corruption": "bernoulli",
         "margin": 7.0,
         "adversarial_temperature": 0.7,
+        "negative_candidates": "observed",
     },
+    "of sampled typed negatives": {"negative_candidates_share": 0.7},
 }
 BASE = {
     "model": {},
@@ -179,6 +181,9 @@ BASE = {
     "of sampled candidates": {"training": {"objective": "softmax"}},
     "of sampled relations": {"training": {"relation_loss_weight": 0.7}},
     "of sampled negatives": {"training": {"objective": "negative-sampling"}},
+    "of sampled typed negatives": {
+        "training": {"objective": "negative-sampling", "negative_candidates": "observed"}
+    },
 }
 
 
