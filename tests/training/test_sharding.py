@@ -265,6 +265,7 @@ def test_a_checkpoint_of_two_processes_is_resumed_by_one(pair, tmp_path):
     check_complete(run)
 
 
+@pytest.mark.slow
 def test_three_processes_resume_what_two_have_begun_and_learn_the_same(pair, tmp_path):
     run = shutil.copytree(pair[0] / "begun", tmp_path / "run")
     tasks = [(finish, (run,)), (train_all, (["sampled candidates"],))]
