@@ -18,10 +18,10 @@ demo: $(VENV)/.installed  ## train on the bundled demo graph, evaluate, predict
 	$(BIN)/fivestar demo --out demo_run
 
 test: $(VENV)/.installed-dev  ## run the test suite
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
 coverage: $(VENV)/.installed-dev  ## run the test suite, and report its branch coverage (at least 92 %)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder --cov
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --cov
 
 mutation: $(VENV)/.installed-dev  ## test the tests with 1,500 mutants
 	rm -f results/mutation.jsonl

@@ -32,12 +32,16 @@ SAMPLED = {"objective": "negative-sampling"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def slow(*case):
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("model", "training", "bound"),
     [
         ("fivestar", {"batch_size": 5000}, 140),
         ("fivestar", {"batch_size": 5000, "refit": True}, 140),
-        ("murp", {"batch_size": 5000, "objective": "softmax"}, 200),
+        slow("murp", {"batch_size": 5000, "objective": "softmax"}, 200),
         ("fivestar", {"batch_size": 5000, "reciprocals": False}, 160),
         ("transe", {"batch_size": 5000, **SAMPLED, "num_negatives": 500, "reciprocals": True}, 130),
         (
@@ -45,13 +49,13 @@ SAMPLED = {"objective": "negative-sampling"}
             {"batch_size": 5000, "objective": "negative-sampling", "num_negatives": 300},
             130,
         ),
-        (
+        slow(
             "rotate",
             {"batch_size": 5000, **SAMPLED, "num_negatives": 300, "reciprocals": False},
             200,
         ),
         # These normalise over a batch, which is therefore never cut.
-        ("tucker", {"batch_size": 200}, 400),
+        slow("tucker", {"batch_size": 200}, 400),
         ("conve", {"batch_size": 200}, 400),
     ],
 )
