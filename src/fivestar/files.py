@@ -1,4 +1,4 @@
-"""Atomic writes, file locks, and checks of folders that somebody else may have written.
+"""Atomic writes, file locks, checksums, and checks of folders that somebody else may have written.
 
 Everything is written under a unique temporary name, synced (files and folders) and renamed, so that
 a file or folder is either complete or absent. What a killed process leaves behind ends in
@@ -8,6 +8,7 @@ a file or folder is either complete or absent. What a killed process leaves behi
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import shutil
 import stat
@@ -16,7 +17,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fivestar.errors import DamagedRun, OutputError
 
@@ -200,6 +201,13 @@ def write_atomic(path: Path, content: bytes) -> None:
     """
     with atomic_file(path) as draft:
         draft.write_bytes(content)
+
+
+def file_hash(path: Path, kind: Literal["sha256", "md5"] = "sha256") -> str:
+    """Return the checksum of a file in hexadecimal; MD5 guards against damage, not forgery."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False))
+        return digest.hexdigest()
 
 
 def sync_file(path: Path) -> None:

@@ -29,7 +29,8 @@ from fivestar.errors import (
     Paused,
     SettingsError,
 )
-from fivestar.runs.run import CHECKPOINT, MANIFEST, load_run, run_lock, write_tensors
+from fivestar.runs.manifest import MANIFEST
+from fivestar.runs.run import CHECKPOINT, load_run, run_lock, write_tensors
 from fivestar.training.checkpoint import FORMAT
 
 SETTINGS = {"model": {"dim": 4}, "training": {"epochs": 4, "evaluate_every": 2, "batch_size": 20}}

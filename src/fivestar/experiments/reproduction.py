@@ -31,7 +31,8 @@ from fivestar.files import make_folder, try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.defaults import CURRENT
 from fivestar.runs.identity import settings_hash
-from fivestar.runs.run import MANIFEST, Run, load_run
+from fivestar.runs.manifest import MANIFEST
+from fivestar.runs.run import Run, load_run
 from fivestar.runs.settings import Settings, make_settings, read_values
 from fivestar.runs.units import format_duration
 from fivestar.training.loop import Callback, StepCallback

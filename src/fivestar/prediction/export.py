@@ -24,7 +24,8 @@ from fivestar.graph.arrow import to_arrow
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.prediction.scorer import torch_program, write_onnx
 from fivestar.prediction.vectors import candidate_vectors
-from fivestar.runs.run import MANIFEST, Run, verified_files
+from fivestar.runs.manifest import MANIFEST, verified_files
+from fivestar.runs.run import Run
 
 PathLike = str | os.PathLike[str]
 Format = Literal[

@@ -17,7 +17,6 @@ manifest.json           hashes of the files that must not change; written last
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -39,13 +38,13 @@ from fivestar.files import (
     atomic_file,
     atomic_folder,
     check_plain_folder,
+    file_hash,
     make_folder,
     remove_leftovers,
     try_file_lock,
     write_atomic,
 )
 from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.graph.reading import is_graph_folder
 from fivestar.graph.storage import load_graph, save_graph
 from fivestar.models import conversion
 from fivestar.models.base import Model
@@ -53,6 +52,7 @@ from fivestar.models.fivestar import Denominator
 from fivestar.models.registry import make_model
 from fivestar.models.sharding import Shard, own_shard
 from fivestar.runs.defaults import as_saved
+from fivestar.runs.manifest import FORMAT, MANIFEST, VERSION, verified_files
 from fivestar.runs.metrics_file import read_history, read_metrics
 from fivestar.runs.model_card import model_card
 from fivestar.runs.remote import locate_run
@@ -68,15 +68,12 @@ from fivestar.version import __version__
 CHECKPOINT = "checkpoint.safetensors"
 WEIGHTS = "model.safetensors"
 HISTORY = "history.jsonl"
-MANIFEST = "manifest.json"
 SNAPSHOTS = "snapshots"
 # Given vectors of entities, because a resumed run needs them and not their source.
 VECTORS = "entity_vectors.safetensors"
 # Of a training within a time budget: all trials, and the working files of the search.
 TRIALS = "trials.jsonl"
 WORK = "search"
-FORMAT = "fivestar-run"
-VERSION = 1
 # What trackers write.
 TRACKED = ("trackers.json", "history.csv", "tensorboard")
 # Held while a process writes to the run, and who that is.
@@ -214,7 +211,7 @@ def save_run(run: Run, folder: Path) -> None:
         "format": FORMAT,
         "version": VERSION,
         "fivestar": __version__,
-        "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in hashed},
+        "files": {path.relative_to(folder).as_posix(): file_hash(path) for path in hashed},
     }
     write_atomic(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
 
@@ -302,77 +299,6 @@ def check_finite(model: Model, folder: Path) -> None:
             )
 
 
-def verified_files(folder: Path) -> dict[str, str]:
-    """Verify all files that the manifest of a run lists, and return their hashes by name.
-
-    Raises:
-        SourceNotFound: There is no such folder.
-        DamagedRun: A file is missing or has changed, or training has not ended.
-    """
-    if not folder.is_dir():
-        what = f"{folder} is a file" if folder.exists() else f"no folder {folder}"
-        raise SourceNotFound(f"{what}; give the folder of a trained model")
-    if not (folder / "settings.toml").exists():
-        _refuse_other_folder(folder)
-    check_plain_folder(folder)
-    path = folder / MANIFEST
-    if not path.is_file():
-        advice = f"its training has not ended: resume it with fivestar.resume('{folder}')"
-        raise DamagedRun(f"{folder}: has no manifest.json; {advice}")
-    try:
-        files = read_manifest(path.read_bytes(), str(path))
-    except OSError as error:
-        raise DamagedRun(f"{path}: is not the manifest of a run ({error})") from error
-    for name, digest in files.items():
-        file = (folder / name).resolve()
-        if not file.is_relative_to(folder.resolve()):
-            raise DamagedRun(f"{path}: names a file outside of the folder: {name!r}")
-        if not file.is_file():
-            raise DamagedRun(f"{file}: is missing; restore it or train again")
-        if _sha256(file) != digest:
-            raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
-    return files
-
-
-def read_manifest(content: bytes, where: str) -> dict[str, str]:
-    """Return the hashes of the files of a run by name.
-
-    Args:
-        content: The content of manifest.json.
-        where: Where it is, for the message.
-
-    Raises:
-        DamagedRun: It is not the manifest of a run, or that of another version.
-    """
-    try:
-        manifest = json.loads(content)
-        files = {str(name): str(digest) for name, digest in dict(manifest["files"]).items()}
-        kind, version = manifest["format"], manifest["version"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedRun(f"{where}: is not the manifest of a run ({error})") from error
-    if kind != FORMAT or version != VERSION:
-        raise DamagedRun(
-            f"{where}: {kind} of version {version!r}, this fivestar reads {FORMAT} {VERSION}"
-        )
-    return files
-
-
-def _refuse_other_folder(folder: Path) -> None:
-    """Say what to do with a graph that is given instead of a run.
-
-    Raises:
-        SourceNotFound: The folder holds a graph, or nothing of a run.
-    """
-    if is_graph_folder(folder):
-        raise SourceNotFound(
-            f"{folder} is a graph, not a trained model: train one with fivestar.train('{folder}')"
-        )
-    if not (folder / MANIFEST).exists():
-        raise SourceNotFound(
-            f"{folder} is not the folder of a trained model: it has no manifest.json"
-        )
-
-
 def convert_to_fivestar(
     run: Run, score: conversion.Score | None = None, denominator: Denominator = "mobius"
 ) -> Run:
@@ -434,11 +360,6 @@ def _is_hashed(path: Path, folder: Path) -> bool:
         and not first.startswith("checkpoint-")
         and not path.name.startswith(".")
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_trials(folder: Path) -> list[dict[str, Any]]:

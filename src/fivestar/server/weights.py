@@ -14,7 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fivestar.errors import DamagedRun
-from fivestar.runs.run import WEIGHTS, verified_files
+from fivestar.runs.manifest import verified_files
+from fivestar.runs.run import WEIGHTS
 
 try:
     import fcntl

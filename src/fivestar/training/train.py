@@ -23,9 +23,9 @@ from typing import Any
 from fivestar.errors import FivestarError, SettingsError, TrackingWarning
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.sharding import own_shard
+from fivestar.runs.manifest import MANIFEST
 from fivestar.runs.run import (
     CHECKPOINT,
-    MANIFEST,
     VECTORS,
     Run,
     begin_run,

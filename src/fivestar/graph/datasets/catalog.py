@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from fivestar.errors import DamagedDataset, DownloadFailed, OutputError
-from fivestar.files import file_lock
+from fivestar.files import file_hash, file_lock
 from fivestar.graph.datasets.download import download, extract
 from fivestar.graph.datasets.entries import (
     LABELS,
@@ -21,7 +21,6 @@ from fivestar.graph.datasets.entries import (
     Dataset,
     Source,
     SplitFile,
-    file_hash,
 )
 from fivestar.graph.datasets.pins import Pin, wrong_counts
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from fivestar.files import file_hash
 
 SPLIT_FILES = {"train": "train.txt", "valid": "valid.txt", "test": "test.txt"}
 LABELS, TYPES = "entity_labels.tsv", "entity_types.tsv"
@@ -109,11 +110,3 @@ class Dataset(_Entry):
     def as_json(self) -> dict[str, Any]:
         """Return all fields as JSON values."""
         return self.model_dump(mode="json", exclude_none=True)
-
-
-def file_hash(file: Path, kind: Literal["sha256", "md5"] = "sha256") -> str:
-    """Return the checksum of a file in hexadecimal."""
-    with file.open("rb") as opened:
-        # MD5 is what some publishers state; it guards against damage, not against forgery.
-        digest = hashlib.file_digest(opened, lambda: hashlib.new(kind, usedforsecurity=False))
-        return digest.hexdigest()

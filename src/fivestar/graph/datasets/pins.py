@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 
 from fivestar.errors import DamagedDataset
-from fivestar.files import make_folder, write_atomic
-from fivestar.graph.datasets.entries import SPLIT_FILES, Dataset, file_hash
+from fivestar.files import file_hash, make_folder, write_atomic
+from fivestar.graph.datasets.entries import SPLIT_FILES, Dataset
 from fivestar.version import __version__
 
 

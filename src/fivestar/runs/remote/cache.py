@@ -22,11 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from fivestar.errors import DamagedRun, DownloadFailed, OutputError
-from fivestar.files import atomic_folder, file_lock, make_folder, remove_folder, write_atomic
+from fivestar.files import (
+    atomic_folder,
+    file_hash,
+    file_lock,
+    make_folder,
+    remove_folder,
+    write_atomic,
+)
+from fivestar.runs.manifest import MANIFEST, SIGNATURE, verified_files
 from fivestar.runs.remote.address import Address
 from fivestar.runs.remote.store import (
     MAX_SIGNATURE_BYTES,
-    SIGNATURE,
     NoNetwork,
     Store,
     Version,
@@ -38,7 +45,6 @@ Progress = Callable[[int, int], None]
 # Called with a sentence.
 Announce = Callable[[str], None]
 OFFLINE = ("FIVESTAR_OFFLINE", "HF_HUB_OFFLINE")
-_MANIFEST = "manifest.json"
 
 _log = logging.getLogger("fivestar.remote")
 
@@ -141,8 +147,6 @@ class _Entry:
 
 def _is_whole(folder: Path) -> bool:
     """Return whether a copy is there and as its manifest says."""
-    from fivestar.runs.run import verified_files  # noqa: PLC0415  (imports this package)
-
     if not folder.is_dir():
         return False
     try:
@@ -175,9 +179,7 @@ def _download(
             file = draft / name
             if file.is_symlink() or not file.is_file():
                 raise DamagedRun(f"{address}: {name} is not a file")
-            with file.open("rb") as content:
-                found = hashlib.file_digest(content, "sha256").hexdigest()
-            if found != digest:
+            if file_hash(file) != digest:
                 raise DamagedRun(
                     f"{address}: {name} is not the file that its manifest describes (its SHA-256 "
                     "differs); it was damaged or changed: push the run again"
@@ -185,7 +187,7 @@ def _download(
             done += file.stat().st_size
             if progress is not None:
                 progress(done, max(total, done))
-        (draft / _MANIFEST).write_bytes(version.manifest)
+        (draft / MANIFEST).write_bytes(version.manifest)
         for leftover in draft.glob(".*"):
             shutil.rmtree(leftover, ignore_errors=True)
     announce(f"the cache of runs, {cache_folder()}, holds {in_units(cache_bytes())}")

@@ -20,10 +20,10 @@ from fivestar.errors import (
     SourceNotFound,
 )
 from fivestar.extras import require
+from fivestar.runs.manifest import MANIFEST, SIGNATURE
 from fivestar.runs.remote.address import Address, redact
 from fivestar.runs.remote.store import (
     MAX_MANIFEST_BYTES,
-    SIGNATURE,
     NoNetwork,
     Pushed,
     Version,
@@ -31,7 +31,6 @@ from fivestar.runs.remote.store import (
 )
 from fivestar.version import __version__
 
-_MANIFEST = "manifest.json"
 _LOGIN = "log in with `hf auth login`, or set $HF_TOKEN"
 
 
@@ -54,11 +53,11 @@ class Hub:
                 self.address.path, revision=self.address.revision, files_metadata=True
             )
         sizes = {file.rfilename: file.size for file in info.siblings or []}
-        if _MANIFEST not in sizes:
+        if MANIFEST not in sizes:
             raise SourceNotFound(
                 f"{self.address}: is not a run of fivestar: it has no manifest.json"
             )
-        if (sizes[_MANIFEST] or 0) > MAX_MANIFEST_BYTES:
+        if (sizes[MANIFEST] or 0) > MAX_MANIFEST_BYTES:
             raise DamagedRun(f"{self.address}: its manifest.json is too large for a run")
         manifest = self._manifest(str(info.sha))
         missing = listed_files(manifest, str(self.address)).keys() - sizes.keys()
@@ -89,8 +88,8 @@ class Hub:
         present = {file.rfilename for file in before.siblings or []}
         size = sum(file.stat().st_size for file in files.values())
         done = Pushed(str(self.address), len(files), size, str(before.sha), is_new=False)
-        old = self._manifest(str(before.sha)) if _MANIFEST in present else b""
-        is_same = old == files[_MANIFEST].read_bytes() and files.keys() <= present
+        old = self._manifest(str(before.sha)) if MANIFEST in present else b""
+        is_same = old == files[MANIFEST].read_bytes() and files.keys() <= present
         if is_same and SIGNATURE not in files:
             return done
         operations: list[Any] = [
@@ -117,9 +116,9 @@ class Hub:
             return set()
 
     def _manifest(self, commit: str) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="fivestar-") as folder, self._errors(_MANIFEST):
+        with tempfile.TemporaryDirectory(prefix="fivestar-") as folder, self._errors(MANIFEST):
             file = self.api.hf_hub_download(
-                self.address.path, _MANIFEST, revision=commit, local_dir=folder
+                self.address.path, MANIFEST, revision=commit, local_dir=folder
             )
             return Path(file).read_bytes()
 

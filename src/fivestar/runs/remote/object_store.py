@@ -17,17 +17,16 @@ from fivestar.errors import (
     SourceNotFound,
 )
 from fivestar.extras import require
+from fivestar.runs.manifest import MANIFEST, SIGNATURE
 from fivestar.runs.remote.address import Address, redact
 from fivestar.runs.remote.store import (
     MAX_MANIFEST_BYTES,
-    SIGNATURE,
     NoNetwork,
     Pushed,
     Version,
     listed_files,
 )
 
-_MANIFEST = "manifest.json"
 # The package that fsspec needs for a scheme, and the extra that installs it.
 _PACKAGES = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gs")}
 # Errors of botocore, aiohttp and google-auth, by name: they are not imported here.
@@ -98,7 +97,7 @@ class ObjectStore:
         size = sum(file.stat().st_size for file in files.values())
         done = Pushed(str(self.address), len(files), size)
         old = self._read_manifest()
-        new = files[_MANIFEST].read_bytes()
+        new = files[MANIFEST].read_bytes()
         if old == new:
             with self._errors():
                 if SIGNATURE in files:
@@ -111,7 +110,7 @@ class ObjectStore:
             )
         with self._errors():
             if old is not None:
-                self.files.rm_file(self._path(_MANIFEST))
+                self.files.rm_file(self._path(MANIFEST))
             for name, file in files.items():
                 self.files.put_file(str(file), self._path(name))
         if old is not None:
@@ -130,7 +129,7 @@ class ObjectStore:
                     self.files.rm_file(self._path(name))
 
     def _read_manifest(self) -> bytes | None:
-        path = self._path(_MANIFEST)
+        path = self._path(MANIFEST)
         with self._errors():
             try:
                 if self.files.info(path)["size"] > MAX_MANIFEST_BYTES:

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Protocol
 
 from fivestar.errors import DamagedRun, DownloadFailed, OutputError, SettingsError
+from fivestar.runs.manifest import MANIFEST, SIGNATURE, read_manifest, verified_files
 from fivestar.runs.remote.address import Address
 
 # Of the manifest of a run: it lists a few files, or a few hundred snapshots.
 MAX_MANIFEST_BYTES = 16 << 20
-# A detached signature of the manifest (docs/reliability.md); it goes where the run goes.
-SIGNATURE = "manifest.json.sig"
 MAX_SIGNATURE_BYTES = 1 << 16
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]{0,59}")
 
@@ -109,8 +108,6 @@ def push_run(
     message: str | None,
 ) -> Pushed:
     """Verify a run and write it to a store; see `fivestar.push`."""
-    from fivestar.runs.run import MANIFEST, verified_files  # noqa: PLC0415  (imports this package)
-
     if existing not in {"fail", "replace"}:
         raise SettingsError(f"existing={existing!r}: choose 'fail' or 'replace'")
     if private and address.scheme != "hf":
@@ -148,9 +145,9 @@ def _with_license(files: Mapping[str, Path], name: str, draft: Path) -> dict[str
     top = [line for line in lines[1 : lines.index("---", 1)] if not line.startswith("license:")]
     rest = lines[lines.index("---", 1) :]
     card = "\n".join(["---", f"license: {name}", *top, *rest]).encode()
-    manifest = json.loads(files["manifest.json"].read_bytes())
+    manifest = json.loads(files[MANIFEST].read_bytes())
     manifest["files"]["README.md"] = hashlib.sha256(card).hexdigest()
-    contents = {"README.md": card, "manifest.json": json.dumps(manifest, indent=1).encode()}
+    contents = {"README.md": card, MANIFEST: json.dumps(manifest, indent=1).encode()}
     for file, content in contents.items():
         (draft / file).write_bytes(content)
     return {file: draft / file for file in contents}
@@ -175,7 +172,7 @@ def check_names(names: list[str], where: str) -> None:
             and not any(sign in name for sign in '\\:*?"<>|')
             and all(part and part[0] != "." and part[-1] not in ". " for part in parts)
             and name.casefold() not in seen
-            and name not in {"manifest.json", SIGNATURE}
+            and name not in {MANIFEST, SIGNATURE}
         )
         if not is_safe:
             raise DamagedRun(f"{where}: its manifest names a file that is refused: {name[:80]!r}")
@@ -191,8 +188,6 @@ def listed_files(manifest: bytes, where: str) -> dict[str, str]:
     Raises:
         DamagedRun: it is not the manifest of a run, or names files that are refused.
     """
-    from fivestar.runs.run import read_manifest  # noqa: PLC0415  (imports this package)
-
     files = read_manifest(manifest, where)
     check_names(list(files), where)
     return files
