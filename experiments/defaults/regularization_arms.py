@@ -302,6 +302,8 @@ def settings_for(arm: Arm, given: argparse.Namespace, seed: int, epochs: int) ->
     training = {"epochs": epochs, "seed": seed, "threads": 1, "patience": 0, "decay": "linear"}
     training |= {"lr": given.lr, "reg_weight": given.reg_weight, "batch_size": given.batch_size}
     training |= {"num_candidates": given.num_candidates, "precision": given.precision}
+    # The base has the exponent that was the default when the first arms were recorded.
+    training["reg_exponent"] = 3.0
     training["evaluate_every"] = max(epochs // 4, 1)
     for name, value in arm.training.items():
         training[name] = training[name] * value if name in _FACTORS else value
