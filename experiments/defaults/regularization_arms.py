@@ -108,9 +108,9 @@ class WeightedRegularizer(Regularizer):
         transformed = self.penalty(model.squared_moduli(query)).sum(dim=1)
         return self.entities * heads + self.transformed * transformed
 
-    def tail_penalty(self, model: Any, tail: Tensor) -> Tensor:
+    def tail_penalty(self, model: Any, tail: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the penalty of all tails together."""
-        return self.entities * super().tail_penalty(model, tail)
+        return self.entities * super().tail_penalty(model, tail, weights)
 
 
 class VariedTransform(nn.Module):
