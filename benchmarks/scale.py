@@ -36,13 +36,13 @@ _QUERIES = 100
 STAGES = ("ingest", "train", "rank", "answer")
 
 
-def generate(entities: int, folder: Path) -> Path:
+def generate(entities: int, folder: Path, triples_per_entity: int = _TRIPLES_PER_ENTITY) -> Path:
     """Return a generated graph; it is written once."""
     from fivestar.graph.generation import GeneratedGraph, generate_graph
 
-    out = folder / f"graph-{entities}"
+    out = folder / f"graph-{entities}-{triples_per_entity}"
     if not out.exists():
-        graph = GeneratedGraph(entities, _RELATIONS, _TRIPLES_PER_ENTITY * entities)
+        graph = GeneratedGraph(entities, _RELATIONS, triples_per_entity * entities)
         generate_graph(graph, out)
     return out
 

@@ -442,6 +442,22 @@ def test_a_precision_that_the_device_lacks_is_refused(graph, monkeypatch):
         assert "no TF32" in _refusal(graph, small(precision="tf32"))
 
 
+@pytest.mark.parametrize(
+    ("has_bf16", "score", "expected"),
+    [(True, "inner", "bf16"), (True, "distance", "float32"), (False, "inner", "float32")],
+)
+def test_auto_is_the_fastest_precision_of_device_and_score(
+    graph, tmp_path, monkeypatch, has_bf16, score, expected
+):
+    monkeypatch.setattr("fivestar.training.resources._has_bf16", lambda _: has_bf16)
+    model = {"dim": 6, "score": score}
+    auto = fivestar.train(graph, {**small(precision="auto"), "model": model}, tmp_path / "run")
+    named = fivestar.train(graph, {**small(precision=expected), "model": model})
+    assert same(tables(auto), tables(named))
+    # Saved as what it is on this device, so that it is resumed in the same way.
+    assert fivestar.load(tmp_path / "run").settings.training.precision == expected
+
+
 def test_bfloat16_products_train_almost_as_well(graph, monkeypatch):
     monkeypatch.setattr("fivestar.training.resources._has_bf16", lambda _: True)
     plain, rounded = (

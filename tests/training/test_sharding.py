@@ -46,6 +46,7 @@ CHANGES = {
     "label smoothing": {"label_smoothing": 0.2},
     "bce with label smoothing": {"objective": "bce", "label_smoothing": 0.1},
     "sampled candidates": {"num_candidates": 5},
+    "partitions": {"num_candidates": 5, "partitions": 3},
     "negative sampling": {"objective": "negative-sampling", "num_negatives": 4},
     "self-adversarial": {"objective": "negative-sampling", "adversarial_temperature": 1.0},
     "margin": {"objective": "margin", "num_negatives": 3, "corruption": "bernoulli"},
@@ -124,7 +125,7 @@ SOME_CASES = [
     *("softmax", "bce with label smoothing", "sampled candidates", "negative sampling"),
     *("without reciprocals", "without reciprocals, negatives", "relation loss", "clip"),
     *("average", "early stopping", "row-adagrad", "model tucker", "model conve", "model murp"),
-    *("weighted", "weighted negatives"),
+    *("weighted", "weighted negatives", "partitions"),
 ]
 
 
@@ -139,8 +140,11 @@ def pair(tmp_path_factory):
         "begun": (begin, (folder / "begun", 8)),
         "predicted": (predict_and_refuse, (folder,)),
         "resumed": (finish, (folder / "alone",)),
+        "warm start": (warm_start, (folder / "source", folder / "warm")),
+        "refused": (refuse_refit, (folder / "source",)),
     }
     begin(folder / "alone", 8)
+    train(people_graph(), settings_of("softmax"), folder / "source")
     results = in_processes(2, several, folder / "group", list(tasks.values()))
     return folder, dict(zip(tasks, results, strict=True))
 
@@ -284,6 +288,41 @@ def test_a_checkpoint_of_one_process_is_resumed_by_two(pair):
     check_complete(pair[0] / "alone")
 
 
+def warm_start(source, folder):
+    """Start from a run whose graph lacks an entity, and stop after two epochs."""
+    rows = people_graph().named(people_graph().train).to_pylist()
+    facts = [("p0", "knows", "somebody new"), *(tuple(row.values()) for row in reversed(rows))]
+
+    def stop(line):
+        if line["epoch"] == 2:
+            raise Paused("enough")
+
+    with pytest.raises(Paused):
+        train(fivestar.read_graph(facts), settings_of("softmax"), folder, stop, source=source)
+    return torch.zeros(0)
+
+
+def test_two_processes_start_from_a_run_as_one_does(pair, tmp_path):
+    folder = pair[0]
+    warm_start(folder / "source", tmp_path / "warm")
+    assert (folder / "warm" / "checkpoint-2-0").is_dir()
+    together, one = (finish(path) for path in (folder / "warm", tmp_path / "warm"))
+    for name, table in one.items():
+        close(together[name], table, 1e-5, name)
+
+
+def test_a_warm_start_with_refit_needs_one_process(pair):
+    assert pair[1]["refused"]
+
+
+def refuse_refit(source):
+    """Return whether a warm start with refit is refused."""
+    changes = {"training": settings_of("softmax").training.model_copy(update={"refit": True})}
+    with pytest.raises(SettingsError, match="needs one process"):
+        train(people_graph(), settings_of("softmax").model_copy(update=changes), source=source)
+    return True
+
+
 def test_the_newer_of_two_checkpoints_is_resumed(pair, tmp_path):
     run = shutil.copytree(pair[0] / "begun", tmp_path / "run")
     begin(tmp_path / "other", 3)
@@ -367,7 +406,6 @@ def predict_and_refuse(folder):
         lambda: model.explain("p1", "lives_in", "c1"),
         lambda: model.export("numpy", folder / "vectors"),
         lambda: model.save(folder / "copy"),
-        lambda: train(people_graph(), source=run),
     ):
         with pytest.raises(SettingsError, match=r"in one process|needs one process"):
             ask()

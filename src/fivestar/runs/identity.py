@@ -23,6 +23,7 @@ NOT_LEARNED = frozenset(
         "threads",
         "memory",
         "device",
+        "table",
         "checkpoint_every",
         "checkpoint_minutes",
         "snapshot_epochs",

@@ -74,6 +74,10 @@ VECTORS = "entity_vectors.safetensors"
 # Of a training within a time budget: all trials, and the working files of the search.
 TRIALS = "trials.jsonl"
 WORK = "search"
+# Larger files of weights are mapped into memory instead of read: a model may be larger than memory.
+_MAP_ABOVE = 1 << 30
+# Numbers that are checked at once.
+_CHECKED_NUMBERS = 1 << 24
 # What trackers write.
 TRACKED = ("trackers.json", "history.csv", "tensorboard")
 # Held while a process writes to the run, and who that is.
@@ -275,6 +279,8 @@ def load_run(
             model.load_state_dict(load_file(weights), assign=True)
         elif not model.shard.is_whole:
             model.load_state_dict(_read_shard(tables, model.shard))
+        elif tables.stat().st_size > _MAP_ABOVE:
+            model.load_state_dict(load_file(tables), assign=True)
         else:
             model.load_state_dict(load(tables.read_bytes()))
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
@@ -293,10 +299,17 @@ def check_finite(model: Model, folder: Path) -> None:
         DamagedRun: There are such weights.
     """
     for name, table in model.state_dict().items():
-        if not bool(torch.isfinite(table).all()):
+        if not is_finite(table):
             raise DamagedRun(
                 f"{folder}: its {name} hold values that are not finite; train it again"
             )
+
+
+def is_finite(table: Tensor) -> bool:
+    """Return whether all numbers of a table are finite, in memory that does not depend on it."""
+    rows = max(1, _CHECKED_NUMBERS // max(1, math.prod(table.shape[1:])))
+    parts = torch.split(table, rows) if table.ndim else [table]
+    return all(bool(torch.isfinite(part).all()) for part in parts)
 
 
 def convert_to_fivestar(

@@ -34,6 +34,8 @@ _LARGEST_FILE = 1 << 20
 MAX_THREADS = 1024
 # Larger whole numbers do not fit a TOML file or a tensor.
 _MAX_COUNT = 2**31 - 1
+# There are about as many buckets of facts as the square of the number of partitions.
+_MAX_PARTITIONS = 1024
 _OVER_NEGATIVES = ("negative-sampling", "margin")
 # Settings that mean something for some objectives only.
 _ONLY_FOR: dict[str, Collection[str]] = {
@@ -226,8 +228,21 @@ class TrainingSettings(_Section):
         None, description="Limit of the working set, as in 2GiB. (default: none)"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device.")
-    precision: Literal["float32", "tf32", "bf16"] = Field(
-        "float32", description="Precision of the matrix products, where the device supports it."
+    table: Literal["memory", "mmap"] = Field(
+        "memory",
+        description="Entity table and optimizer state in memory, or in mapped files that may be "
+        "larger.",
+    )
+    partitions: int = Field(
+        1,
+        ge=1,
+        le=_MAX_PARTITIONS,
+        description="Partitions of the entities; a batch touches two (1: batches are random).",
+    )
+    precision: Literal["float32", "tf32", "bf16", "auto"] = Field(
+        "float32",
+        description="Precision of the matrix products, where the device supports it (auto: bf16 if "
+        "it does, else float32).",
     )
     max_minutes: float = Field(0, ge=0, description="Stop after this many minutes (0: no limit).")
 
@@ -342,6 +357,7 @@ def _check_training(training: TrainingSettings) -> None:
             "negative_candidates_share has no effect if negative_candidates is all; choose "
             "observed or types"
         )
+    _check_table(training)
     if training.refit and not training.evaluate_every:
         raise SettingsError(
             "refit needs validation to find the number of epochs: set evaluate_every"
@@ -351,6 +367,26 @@ def _check_training(training: TrainingSettings) -> None:
             "bce needs all answers of a query in one row, or it treats some as negatives; "
             "use grouping queries"
         )
+
+
+def _check_table(training: TrainingSettings) -> None:
+    """Refuse what does not go with partitions or a mapped table."""
+    if training.partitions > 1:
+        if training.objective != "softmax":
+            raise SettingsError(
+                f"partitions have no effect with the objective {training.objective}; use softmax, "
+                "or partitions 1"
+            )
+        if not training.reciprocals or training.label_smoothing:
+            raise SettingsError("partitions need reciprocals, and label_smoothing 0")
+    if training.table == "mmap":
+        if training.optimizer == "adam":
+            raise SettingsError(
+                "table mmap needs an optimizer that updates single rows: adagrad, row-adagrad or "
+                "sgd"
+            )
+        if training.average or training.label_smoothing:
+            raise SettingsError("table mmap needs average 0 and label_smoothing 0")
 
 
 def make_settings(values: Mapping[str, Any], where: str = "settings") -> Settings:

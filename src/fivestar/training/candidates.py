@@ -43,7 +43,7 @@ class CandidateSample(NamedTuple):
 
 
 def sample_candidates(
-    answers: Tensor, num_candidates: int, num_entities: int
+    answers: Tensor, num_candidates: int, num_entities: int, pool: Tensor | None = None
 ) -> CandidateSample | None:
     """Sample candidates for a batch.
 
@@ -51,10 +51,15 @@ def sample_candidates(
         answers: (T,) all answers of the batch.
         num_candidates: number of entities to sample besides the answers.
         num_entities: number of entities of the graph.
+        pool: (P,) entities to sample from, in ascending order, all answers among them; their weight
+            is that of a sample from all entities. None: all entities.
 
     Returns:
         The sample; None if it would hold all entities.
     """
+    if pool is not None:
+        sample = sample_candidates(torch.searchsorted(pool, answers), num_candidates, len(pool))
+        return _from_pool(sample, pool, torch.unique(answers), num_entities)
     distinct = torch.unique(answers)
     num_others = num_entities - len(distinct)
     if num_candidates >= num_others:
@@ -66,6 +71,18 @@ def sample_candidates(
     sampled = others + torch.searchsorted(num_before, others, right=True)
     weight = SampleWeight(num_candidates, num_others / num_candidates)
     return CandidateSample(torch.cat([sampled, distinct]), weight)
+
+
+def _from_pool(
+    sample: CandidateSample | None, pool: Tensor, distinct: Tensor, num_entities: int
+) -> CandidateSample:
+    """Return a sample of positions in a pool (None: all) as a sample of entities."""
+    if sample is None:
+        others = pool[~torch.isin(pool, distinct, assume_unique=True)]
+    else:
+        others = pool[sample.ids[: sample.sampled.size]]
+    weight = (num_entities - len(distinct)) / max(1, len(others))
+    return CandidateSample(torch.cat([others, distinct]), SampleWeight(len(others), weight))
 
 
 def sample_distinct(size: int, limit: int, device: torch.device) -> Tensor:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from fivestar.errors import DamagedCheckpoint
 from fivestar.models.base import Model
-from fivestar.runs.run import write_tensors
+from fivestar.runs.run import is_finite, write_tensors
 from fivestar.training.progress import Progress, progress_of
 from fivestar.training.sharded_checkpoint import (
     load_folder,
@@ -104,7 +104,11 @@ def read_progress(path: Path) -> Progress:
 
 
 def load_checkpoint(
-    path: Path, identity: str, model: Model, optimizer: torch.optim.Optimizer
+    path: Path,
+    identity: str,
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    new_table: Callable[[Tensor], Tensor] = torch.empty_like,
 ) -> tuple[Progress, WeightCopies]:
     """Load model and optimizer state; return the progress and the other copies of the weights.
 
@@ -114,6 +118,7 @@ def load_checkpoint(
         identity: What it must belong to: graph, settings and seed.
         model: The model; filled if the whole checkpoint is valid.
         optimizer: Its optimizer; likewise.
+        new_table: Makes a table like the given one, for copies of the entity table.
 
     Raises:
         DamagedCheckpoint: It has changed since it was written, belongs to another run, or does not
@@ -122,7 +127,7 @@ def load_checkpoint(
     with _checked(path):
         if path.is_dir():
             progress, tensors = load_folder(path, identity, model.shard)
-            return progress, _restore(tensors, model, optimizer)
+            return progress, _restore(tensors, model, optimizer, new_table)
         with safe_open(path, framework="pt") as file:
             notes = _notes(file)
             if notes.get("run", identity) != identity:
@@ -133,11 +138,14 @@ def load_checkpoint(
                 raise ValueError("it has changed since it was written")
             tensors = {name: _local_rows(name, x, model) for name, x in tensors.items()}
             progress = progress_of(json.loads(notes["progress"]))
-            return progress, _restore(tensors, model, optimizer)
+            return progress, _restore(tensors, model, optimizer, new_table)
 
 
 def _restore(
-    tensors: Mapping[str, Tensor], model: Model, optimizer: torch.optim.Optimizer
+    tensors: Mapping[str, Tensor],
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    new_table: Callable[[Tensor], Tensor],
 ) -> WeightCopies:
     """Check all tensors, then fill model and optimizer; return the other copies of the weights."""
     weights, tables = model.state_dict(), _tables(optimizer)
@@ -149,14 +157,20 @@ def _restore(
     for name in _names(tensors, "optimizer."):
         number, key = name.split(".", 1)
         table, state = tables[int(number)], tensors[f"optimizer.{name}"]
+        if key in optimizer.state[table]:
+            optimizer.state[table][key].copy_(state)
+            continue
         # Counters of steps stay on the CPU.
         device = table.device if state.ndim else torch.device("cpu")
         optimizer.state[table][key] = state.to(device, copy=True)
-    device = tables[0].device
+
+    def copied(name: str, tensor: Tensor) -> Tensor:
+        new = new_table if name == "entities" else torch.empty_like
+        return new(weights[name]).copy_(tensor)
+
     return {
         part: {
-            name: tensors[f"{part}.{name}"].to(device, copy=True)
-            for name in _names(tensors, f"{part}.")
+            name: copied(name, tensors[f"{part}.{name}"]) for name in _names(tensors, f"{part}.")
         }
         for part in get_args(Part)
     }
@@ -241,7 +255,7 @@ def _check_tensor(name: str, tensor: Tensor, shapes: tuple[torch.Size, ...]) -> 
         raise ValueError(f"{name} has the shape {tuple(tensor.shape)}, not {tuple(shapes[0])}")
     if tensor.dtype not in (torch.float32, torch.float64, torch.int64):
         raise ValueError(f"{name} is of type {tensor.dtype}")
-    if not bool(torch.isfinite(tensor).all()):
+    if not is_finite(tensor):
         raise ValueError(f"{name} holds values that are not finite")
 
 

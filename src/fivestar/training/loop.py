@@ -23,6 +23,7 @@ from fivestar.runs.identity import graph_hash, settings_hash
 from fivestar.runs.run import (
     CHECKPOINT,
     build_model,
+    is_finite,
     save_history,
     save_snapshot,
 )
@@ -35,10 +36,11 @@ from fivestar.training.checkpoint import (
     save_checkpoint,
 )
 from fivestar.training.entity_vectors import EntityVectors
+from fivestar.training.mapped_tables import mapped_zeros
 from fivestar.training.negative_sampling import NegativeLoss, NegativeStep, bernoulli_weights
 from fivestar.training.negatives import NegativeSampler, own_negatives
 from fivestar.training.optimizers import Optimizer, WeightAverage
-from fivestar.training.processes import unnamed_table
+from fivestar.training.partitions import Partitions
 from fivestar.training.progress import Progress
 from fivestar.training.queries import Batch, GroupedQueries
 from fivestar.training.regularizers import make_regularizer
@@ -49,6 +51,7 @@ from fivestar.training.resources import (
     check_graph,
     matmul_precision,
     part_sizes,
+    resolve_precision,
     similarity_for,
 )
 from fivestar.training.step import CandidateStep, Loss, Step
@@ -70,13 +73,17 @@ class Trainer:
         self, graph: KnowledgeGraph, settings: Settings, folder: Path | None = None
     ) -> None:
         self.graph = graph
-        self.settings = settings = settings.for_graph(graph)
+        settings = settings.for_graph(graph)
         self.folder = folder
+        check_graph(graph, settings.training, folder)
+        if settings.training.threads:
+            torch.set_num_threads(settings.training.threads)
+        self.device = _device(settings.training.device)
+        if settings.training.precision == "auto":
+            similarity = build_model(graph, settings, Shard(1)).similarity
+            settings = resolve_precision(settings, similarity, self.device)
+        self.settings = settings
         self.training = training = settings.training
-        check_graph(graph, training, folder)
-        if training.threads:
-            torch.set_num_threads(training.threads)
-        self.device = _device(training.device)
         self.progress = Progress()
         self.source: Path | None = None
         self.vectors: EntityVectors | None = None
@@ -91,9 +98,9 @@ class Trainer:
         """Build a new model, its optimizer and the queries of these facts."""
         graph, training = self.graph, self.training
         self.facts = facts
-        self.model = build_model(graph, self.settings).to(self.device)
+        self.model = self._build_model()
         self._reset_parameters()
-        self.optimizer = Optimizer(self.model, training)
+        self.optimizer = Optimizer(self.model, training, self._new_table)
         if self.vectors is not None:
             self.use_vectors(self.vectors)
         self.similarity = similarity_for(training.precision, self.model.similarity, self.device)
@@ -102,6 +109,7 @@ class Trainer:
             len(graph.relations),
             reciprocals=training.reciprocals,
             grouping=training.grouping,
+            partitions=self._partitions(),
         )
         max_answers = self.queries.max_answers(training.batch_size)
         sizes = part_sizes(self.model, 2 * len(graph.facts), training, max_answers)
@@ -111,20 +119,44 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.average = WeightAverage(training.average)
 
+    def _build_model(self) -> Model:
+        """Build a model whose entity table is in memory, or in a mapped file."""
+        if self.training.table == "memory":
+            return build_model(self.graph, self.settings).to(self.device)
+        return self._mapped_model()
+
+    def _mapped_model(self) -> Model:
+        """Build a model with all entities in a mapped file, which memory need not hold."""
+        model = build_model(self.graph, self.settings, Shard(1))
+        model.shard = Shard(len(self.graph.entities))
+        shape = (len(self.graph.entities), model.entities.shape[1])
+        model.entities = torch.nn.Parameter(mapped_zeros(shape, self.folder))
+        return model
+
+    def _new_table(self, like: Tensor) -> Tensor:
+        """Return a table of zeros of this shape, where the tables of this training are."""
+        if self.training.table == "memory":
+            return torch.zeros_like(like)
+        return mapped_zeros(tuple(like.shape), self.folder)
+
+    def _partitions(self) -> Partitions | None:
+        training, table = self.training, self.model.entities
+        if training.partitions == 1:
+            return None
+        row_bytes = table.shape[1] * table.element_size()
+        return Partitions(self.model.num_entities, training.partitions, row_bytes, training.seed)
+
     def _reset_parameters(self) -> None:
         """Initialize the weights; a shard gets the rows that it would have in the whole table."""
         seed, model = self.training.seed, self.model
         if model.shard.is_whole:
             model.reset_parameters(torch.Generator(self.device).manual_seed(seed))
             return
-        whole = build_model(self.graph, self.settings, Shard(model.num_entities))
-        with unnamed_table(whole.entities.shape, self.folder) as table:
-            whole.entities = torch.nn.Parameter(table)
-            whole.reset_parameters(torch.Generator().manual_seed(seed))
-            weights = whole.state_dict()
-            weights["entities"] = table[model.shard.start : model.shard.stop]
-            model.load_state_dict(weights)
-            del whole, weights, table  # what is mapped cannot be closed
+        whole = self._mapped_model()
+        whole.reset_parameters(torch.Generator().manual_seed(seed))
+        weights = whole.state_dict()
+        weights["entities"] = whole.entities.detach()[model.shard.start : model.shard.stop]
+        model.load_state_dict(weights)
 
     def resume(self) -> None:
         """Resume from the checkpoint."""
@@ -134,7 +166,7 @@ class Trainer:
         if read_progress(path).before_refit:
             self._set_up(self._all_facts())
         self.progress, copies = load_checkpoint(
-            path, self._identity(), self.model, self.optimizer.torch_optimizer
+            path, self._identity(), self.model, self.optimizer.torch_optimizer, self._new_table
         )
         self.best, self.average.tables = copies["best"], copies["average"]
         self._saved_at = self.progress.seconds
@@ -166,7 +198,9 @@ class Trainer:
         self._set_up(self._all_facts())
         if self.folder is not None and (self.folder / ORIGIN).exists():
             path = self.folder / ORIGIN
-            load_checkpoint(path, self._identity(), self.model, self.optimizer.torch_optimizer)
+            load_checkpoint(
+                path, self._identity(), self.model, self.optimizer.torch_optimizer, self._new_table
+            )
         elif self.source is not None:
             self.warm_start(self.source)
         self.save_checkpoint()
@@ -214,7 +248,7 @@ class Trainer:
     def _check_weights(self) -> None:
         """Raise Diverged if the last update has made a weight infinite or NaN."""
         for name, table in self.model.state_dict().items():
-            if not bool(torch.isfinite(table).all()):
+            if not is_finite(table):
                 raise Diverged(
                     f"the {name} hold values that are not finite after epoch "
                     f"{self.progress.epoch}; train again with a smaller lr or a larger reg_weight"
@@ -412,7 +446,9 @@ class Trainer:
                 progress.waited = 0
                 for name, table in self.model.state_dict().items():
                     if name not in self.best:
-                        self.best[name] = torch.empty_like(table)
+                        is_entities = name == "entities"
+                        new = self._new_table if is_entities else torch.empty_like
+                        self.best[name] = new(table)
                     self.best[name].copy_(table)
         return {"valid_mrr": metrics["mrr"], "valid_hits@10": metrics["hits@10"]}
 

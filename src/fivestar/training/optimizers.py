@@ -22,11 +22,19 @@ from fivestar.training.gathered_rows import grad_of
 class Optimizer:
     """The optimizer of a run. Its learning rate depends on the epoch alone, so it is not saved."""
 
-    def __init__(self, model: Model, training: TrainingSettings) -> None:
+    def __init__(
+        self,
+        model: Model,
+        training: TrainingSettings,
+        new_table: Callable[[Tensor], Tensor] = torch.zeros_like,
+    ) -> None:
         self.model = model
         self.tables = list(model.parameters())
         self.training = training
-        self.torch_optimizer = _optimizer(model, training)
+        if training.table == "mmap" and training.optimizer == "adagrad":
+            self.torch_optimizer = _adagrad_with_state(model, training, new_table)
+        else:
+            self.torch_optimizer = _optimizer(model, training)
         # The gradient of all entities, if Adam gets that of some; 0 between steps.
         self._dense: Tensor | None = None
         # Sets the gradients to 0 of what is not to be trained.
@@ -180,6 +188,21 @@ def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimize
             if not model.manifold_parameters(model.entities, model.relations):
                 raise SettingsError("riemannian-sgd needs parameters on a Poincaré ball: use sgd")
             return RiemannianSGD(model, training.lr)
+
+
+def _adagrad_with_state(
+    model: Model, training: TrainingSettings, new_table: Callable[[Tensor], Tensor]
+) -> torch.optim.Optimizer:
+    """Return Adagrad whose state of the entity table is a new table.
+
+    torch makes the state in memory with the optimizer, so it gets an empty table meanwhile.
+    """
+    entities = model.entities
+    table, entities.data = entities.data, entities.data[:0]
+    optimizer = _optimizer(model, training)
+    entities.data = table
+    optimizer.state[entities]["sum"] = new_table(table)
+    return optimizer
 
 
 class RowAdagrad(torch.optim.Optimizer):

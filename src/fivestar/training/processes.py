@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import atexit
 import datetime as dt
-import mmap
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 
 import torch
 import torch.distributed as dist
@@ -22,7 +18,6 @@ from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from fivestar.errors import SettingsError
-from fivestar.files import output_errors
 from fivestar.models.sharding import share_tables
 from fivestar.training.sharded_checkpoint import check_torch
 
@@ -76,21 +71,3 @@ def join_processes(device: str = "auto") -> None:
 def _leave() -> None:
     with suppress(RuntimeError, ValueError):  # another process may have died
         dist.destroy_process_group()
-
-
-@contextmanager
-def unnamed_table(shape: torch.Size, folder: Path | None) -> Iterator[torch.Tensor]:
-    """Yield a table on the disk, for a whole entity table that need not fit into the memory.
-
-    It has no name, so that nothing is left behind, however the process ends.
-
-    Args:
-        shape: Its shape.
-        folder: Where the run will be; the table is on the same disk.
-    """
-    parents = [] if folder is None else [folder, *folder.resolve().parents]
-    place = next((parent for parent in parents if parent.is_dir()), Path(tempfile.gettempdir()))
-    with output_errors(place), tempfile.TemporaryFile(dir=place) as file:
-        file.truncate(4 * shape.numel())
-        mapped = mmap.mmap(file.fileno(), 4 * shape.numel())
-        yield torch.frombuffer(mapped, dtype=torch.float32).view(shape)

@@ -15,6 +15,7 @@ from fivestar.graph.known_answers import expand, query_keys
 from fivestar.graph.queries import both_sides
 from fivestar.graph.triples import Ids, Triples
 from fivestar.models.scoring import relation_rows
+from fivestar.training.partitions import Partitions
 
 Grouping = Literal["queries", "triples"]
 
@@ -34,6 +35,8 @@ class Batch(NamedTuple):
     answers: Tensor  # (T,)
     exhaustive: bool
     weights: Tensor | None = None  # (T,), of the answers; None: 1 each
+    # (P,) entities in ascending order to sample candidates from, all answers among them; None: all.
+    pool: Tensor | None = None
 
     @property
     def num_triples(self) -> float:
@@ -87,6 +90,8 @@ class GroupedQueries:
     start: npt.NDArray[np.int64]
     answers: Ids
     weights: npt.NDArray[np.float32] | None = None  # of the answers
+    partitions: Partitions | None = None
+    buckets: Ids | None = None  # of the queries, ascending, if there are partitions
 
     @classmethod
     def of(
@@ -96,6 +101,7 @@ class GroupedQueries:
         *,
         reciprocals: bool = True,
         grouping: Grouping = "queries",
+        partitions: Partitions | None = None,
     ) -> GroupedQueries:
         """Return the tail queries and head queries of triples.
 
@@ -104,6 +110,8 @@ class GroupedQueries:
             num_relations: number of relations of the graph, without reciprocals.
             reciprocals: whether the model has reciprocal relations for head queries.
             grouping: each distinct query once ("queries"), or one query per triple and side.
+            partitions: partitions of the entities: then the answers of a query are one query per
+                bucket.
         """
         queries, answers = both_sides(triples, num_relations)
         weights = None
@@ -112,13 +120,20 @@ class GroupedQueries:
         scored = relation_rows(queries, num_relations * (2 if reciprocals else 1))
         side_relations = queries.reciprocal_relation
         start = np.arange(len(queries) + 1, dtype=np.int64)
-        first = np.arange(len(queries))
+        order = first = np.arange(len(queries))
+        buckets = None if partitions is None else partitions.buckets(queries.entity, answers)
         if grouping == "queries":
             keys = query_keys(queries.entity, side_relations, 2 * num_relations)
-            order = np.argsort(keys, kind="stable")
-            start = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
-            first, answers = order[start[:-1]], answers[order]
-            weights = None if weights is None else weights[order]
+            order = _sorted(keys, buckets)
+            is_new = np.diff(keys[order], prepend=-1, append=-1) != 0
+            if buckets is not None:
+                is_new |= np.diff(buckets[order], prepend=-1, append=-1) != 0
+            start = np.flatnonzero(is_new)
+            first = order[start[:-1]]
+        elif buckets is not None:
+            order = first = np.argsort(buckets, kind="stable")
+        answers = answers[order]
+        weights = None if weights is None else weights[order]
         return cls(
             queries.entity[first].astype(np.int32),
             scored.row[first].astype(np.int32),
@@ -127,6 +142,8 @@ class GroupedQueries:
             start,
             answers.astype(np.int32),
             weights,
+            partitions,
+            None if buckets is None else buckets[first],
         )
 
     def __len__(self) -> int:
@@ -135,23 +152,49 @@ class GroupedQueries:
     def batches(
         self, size: int, generator: torch.Generator, device: torch.device, skip: int = 0
     ) -> Iterator[Batch]:
-        """Yield every query once, in random order, without the first `skip` batches."""
+        """Yield every query once, in random order, without the first `skip` batches.
+
+        With partitions, buckets are in random order, and queries within each bucket.
+        """
+        if self.partitions is not None:
+            yield from self._batches_by_bucket(self.partitions, size, generator, device, skip)
+            return
         order = torch.randperm(len(self), generator=generator).numpy()
         if not self.exhaustive.any():
-            chosen = [order[first : first + size] for first in range(0, len(order), size)]
+            chosen = _cut(order, size)
         else:
             group = self._groups()[order]
             by_group = np.argsort(group, kind="stable")
             group_start = np.flatnonzero(np.diff(group[by_group], prepend=-2))
             chosen = [
-                order[part[first : first + size]]
-                for part in np.split(by_group, group_start[1:])
-                for first in range(0, len(part), size)
+                order[part]
+                for queries in np.split(by_group, group_start[1:])
+                for part in _cut(queries, size)
             ]
             shuffled = torch.randperm(len(chosen), generator=generator).tolist()
             chosen = [chosen[number] for number in shuffled]
         for queries in chosen[skip:]:
             yield self.batch(queries, device)
+
+    def _batches_by_bucket(
+        self,
+        partitions: Partitions,
+        size: int,
+        generator: torch.Generator,
+        device: torch.device,
+        skip: int,
+    ) -> Iterator[Batch]:
+        assert self.buckets is not None  # noqa: S101  (made with the partitions)
+        for bucket in partitions.order(generator):
+            first, last = np.searchsorted(self.buckets, [bucket, bucket + 1]).tolist()
+            order = first + torch.randperm(last - first, generator=generator).numpy()
+            chosen = _cut(order, size)
+            skip, chosen = max(0, skip - len(chosen)), chosen[skip:]
+            if not chosen:
+                continue
+            pool = partitions.entities(bucket).to(device)
+            for queries in chosen:
+                yield self.batch(queries, device)._replace(pool=pool)
 
     def num_batches(self, size: int) -> int:
         """Return the number of batches per epoch."""
@@ -166,6 +209,8 @@ class GroupedQueries:
 
     def _groups(self) -> Ids:
         """Return which queries may share a batch: equal numbers may."""
+        if self.buckets is not None:
+            return self.buckets
         return np.where(self.exhaustive, self.relations, np.int32(-1))
 
     def batch(self, chosen: npt.NDArray[np.integer], device: torch.device) -> Batch:
@@ -189,3 +234,15 @@ class GroupedQueries:
             if self.weights is None
             else torch.as_tensor(expand(begin, counts, self.weights)[1], device=device),
         )
+
+
+def _sorted(keys: npt.NDArray[np.int64], buckets: Ids | None) -> npt.NDArray[np.intp]:
+    """Return the order of queries by bucket, if there are any, then by key."""
+    if buckets is None:
+        return np.argsort(keys, kind="stable")
+    return np.lexsort((keys, buckets))
+
+
+def _cut(queries: npt.NDArray[np.integer], size: int) -> list[npt.NDArray[np.integer]]:
+    """Cut queries into batches."""
+    return [queries[first : first + size] for first in range(0, len(queries), size)]

@@ -20,6 +20,7 @@ from fivestar.models.similarity import TILE, Bfloat16InnerProduct, InnerProduct,
 from fivestar.plugins import OBJECTIVES
 from fivestar.runs.settings import Settings, TrainingSettings
 from fivestar.runs.units import format_bytes, parse_bytes
+from fivestar.training.processes import num_launched
 
 
 def check_graph(graph: KnowledgeGraph, training: TrainingSettings, folder: Path | None) -> None:
@@ -38,11 +39,36 @@ def check_graph(graph: KnowledgeGraph, training: TrainingSettings, folder: Path 
         )
     if training.snapshot_epochs and folder is None:
         raise SettingsError("snapshot_epochs needs a folder for the run: set out")
+    _check_table(training)
     if training.refit and not len(graph.valid):
         raise SettingsError(
             f"{graph.name} has no validation triples, so there is no best number of epochs to "
             "refit with; hold some out (valid), or train without refit"
         )
+
+
+def _check_table(training: TrainingSettings) -> None:
+    """Refuse a table in partitions or on the disk that every step would use all of."""
+    is_sampled = training.num_candidates or training.objective not in OBJECTIVES
+    if training.partitions > 1 and not training.num_candidates:
+        raise SettingsError(
+            "partitions need sampled candidates, because a softmax over all entities uses all "
+            "partitions: set num_candidates"
+        )
+    if training.table == "memory":
+        return
+    if not is_sampled:
+        raise SettingsError(
+            "table mmap needs sampled candidates or negatives, because a softmax over all entities "
+            "reads the whole table in every step: set num_candidates"
+        )
+    if num_launched() > 1:
+        raise SettingsError(
+            "several processes share the entity table already: train with table memory, or with "
+            "one process"
+        )
+    if training.device == "cuda":
+        raise SettingsError("table mmap is for CPUs: use device cpu, or table memory")
 
 
 def check_batch_norm(model: Model, settings: Settings, rows: int, facts: int) -> None:
@@ -95,6 +121,17 @@ def similarity_for(precision: str, similarity: Similarity, device: torch.device)
     return Bfloat16InnerProduct()
 
 
+def resolve_precision(settings: Settings, similarity: Similarity, device: torch.device) -> Settings:
+    """Return the settings with the precision `auto` replaced by what the device has.
+
+    A run saves the resolved one, so that it is resumed as it was begun, or not at all.
+    """
+    is_fast = _has_bf16(device) and isinstance(similarity, InnerProduct)
+    precision = {"precision": "bf16" if is_fast else "float32"}
+    training = settings.training.model_copy(update=precision)
+    return settings.model_copy(update={"training": training})
+
+
 @contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
     """Let float32 products use TF32 within the context, if that is the precision."""
@@ -121,6 +158,8 @@ _STATE_COPIES = {"adagrad": 1, "row-adagrad": 0, "adam": 2, "sgd": 0, "riemannia
 # Copies of the rows that a step with sampled candidates touches: of the candidates and their
 # gradients, of the sparse gradient, and those of the optimizer.
 _TOUCHED_COPIES = 6
+# Partitions in memory at once: those of a bucket, and one that is read or written meanwhile.
+_RESIDENT_PARTITIONS = 3
 # Measured: copies of its row that an answer needs, and a negative.
 _ANSWER_COPIES = 16
 _NEGATIVE_COPIES = 12
@@ -154,18 +193,16 @@ def part_sizes(
     pair, max_pairs = _pair(model, training)
     if training.memory is None:
         return PartSizes(training.batch_size, max_pairs, SCORE_BYTES)
-    # The weights, their gradients, the optimizer state, and the best weights so far.
-    copies = 3 + _STATE_COPIES[training.optimizer]
-    if training.average:
-        copies += 2  # the average, and the weights while it is swapped in
-    fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model) * copies
+    fixed = BASE_BYTES + FACT_BYTES * facts + _bytes_of_tables(model, training)
     row = 0
     if training.objective in OBJECTIVES:
         num_candidates = _num_candidates(model, training, max_answers)
         row = _FLOAT * (2 * num_candidates + model.scratch_per_query)
         touched = num_candidates + training.batch_size
         saved_rows = len(model.entities) - _TOUCHED_COPIES * touched
-        if saved_rows > 0 and _has_sparse_grad(training):
+        if training.table == "mmap":
+            fixed += _FLOAT * model.entities.shape[1] * _TOUCHED_COPIES * touched
+        elif saved_rows > 0 and _has_sparse_grad(training):
             fixed -= _FLOAT * model.entities.shape[1] * saved_rows
         if not training.reciprocals:
             # All entities as transformed by a relation, and their gradient.
@@ -176,12 +213,31 @@ def part_sizes(
         raise SettingsError(
             f"memory {training.memory} is too little: this model on this graph needs at least "
             f"{format_bytes(fixed + row + pair)}"
+            + ("" if training.table == "memory" else "; with more partitions, less")
         )
     if not row:
         return PartSizes(training.batch_size, min(max_pairs, rest // pair), min(SCORE_BYTES, rest))
     pairs = min(max_pairs, max(1, rest // 4 // pair))
     rows = min(training.batch_size, max(1, (rest - pairs * pair) // row))
     return PartSizes(rows, pairs, min(SCORE_BYTES, rest // 4))
+
+
+def _bytes_of_tables(model: Model, training: TrainingSettings) -> int:
+    """Return the bytes of the weights, their gradients, the optimizer state, and the best weights.
+
+    Of a mapped entity table and its state, only some partitions are in memory; the best weights are
+    in a file, too, and the gradient has only the rows that a step touches.
+    """
+    # The weights, their gradients, the optimizer state, and the best weights so far.
+    copies = 3 + _STATE_COPIES[training.optimizer]
+    if training.average:
+        copies += 2  # the average, and the weights while it is swapped in
+    if training.table == "memory":
+        return table_bytes(model) * copies
+    entities = _FLOAT * model.entities.numel()
+    resident = entities * (1 + _STATE_COPIES[training.optimizer])
+    resident = min(resident, -(-resident * _RESIDENT_PARTITIONS // training.partitions))
+    return (table_bytes(model) - entities) * copies + resident
 
 
 def _num_candidates(model: Model, training: TrainingSettings, max_answers: int | None) -> int:

@@ -117,7 +117,9 @@ class CandidateStep(Step):
         size = BatchSize(len(batch.entities), batch.num_triples, self.model.num_entities)
         sample, touched = None, None
         if self.loss.num_candidates:
-            sample = sample_candidates(batch.answers, self.loss.num_candidates, size.entities)
+            sample = sample_candidates(
+                batch.answers, self.loss.num_candidates, size.entities, batch.pool
+            )
         # Label smoothing adds the score of every entity, so it touches all of them.
         if sample is not None and not self.loss.label_smoothing:
             touched = torch.unique(torch.cat([sample.ids, batch.entities]))

@@ -97,7 +97,7 @@ def train(  # noqa: PLR0913
     tracking = Tracking(trackers)
     trainer = Trainer(graph, settings, folder)  # first, because it checks the settings
     if source is not None:
-        trainer.warm_start(Path(source))
+        _warm_start(trainer, Path(source))
     if entity_vectors is not None:
         vectors = match_vectors(entity_vectors, graph, trainer.model, frozen=freeze_entities)
         trainer.use_vectors(vectors)
@@ -112,7 +112,9 @@ def train(  # noqa: PLR0913
         tracking.start(_tracked(trainer), draft)
 
     if is_first:
-        begin_run(graph, settings, folder, prepare)
+        begin_run(graph, trainer.settings, folder, prepare)
+    elif source is not None:
+        trainer.save_checkpoint(folder=folder)  # its rows, as the first process does in `prepare`
     trainer.model.shard.wait()
     with run_lock(folder) if is_first else nullcontext():
         return finish(trainer, on_epoch, on_step, on_stage, tracking=tracking)
@@ -126,13 +128,14 @@ def _check_start(source: object, entity_vectors: object, *, freeze_entities: boo
         raise SettingsError("a warm start has vectors of its own: omit entity_vectors")
     if num_launched() == 1:
         return
-    if source is not None:
-        raise SettingsError(
-            "a warm start needs one process: train its first epoch with one (epochs=1), and resume "
-            "on several"
-        )
     if entity_vectors is not None:
         raise SettingsError(_ONE_PROCESS)
+
+
+def _warm_start(trainer: Trainer, source: Path) -> None:
+    if trainer.training.refit and not trainer.model.shard.is_whole:
+        raise SettingsError("a warm start with refit needs one process")
+    trainer.warm_start(source)
 
 
 def _save_start(trainer: Trainer, draft: Path) -> None:

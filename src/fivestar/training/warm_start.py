@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from fivestar.errors import SettingsError
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.graph.vocabulary import Vocabulary
 from fivestar.models.base import Model
-from fivestar.runs.run import CHECKPOINT, Run, load_run
+from fivestar.runs.run import CHECKPOINT, WEIGHTS, Run, load_run
 from fivestar.runs.settings import Settings
 from fivestar.training.checkpoint import load_optimizer_state
 
@@ -36,6 +37,8 @@ def copy_weights(
 ) -> dict[str, Any]:
     """Copy the weights and optimizer state of a run into a new model.
 
+    Processes that share the entity table copy the rows that they hold.
+
     Args:
         model: the model to train.
         optimizer: its optimizer.
@@ -52,7 +55,10 @@ def copy_weights(
     source = load_run(folder)
     _check(settings, source.settings, folder)
     rows = _rows(graph, source, reciprocals=settings.training.reciprocals)
-    kept = source.model.state_dict()
+    rows["entities"] = rows["entities"][model.shard.start : model.shard.stop]
+    # Mapped, so that a process reads only the rows that it needs.
+    is_whole = source.model.shard.is_whole
+    kept = source.model.state_dict() if is_whole else load_file(folder / WEIGHTS)
     for name, table in model.state_dict().items():
         _copy_rows(kept[name].to(table), table, rows.get(name))
     same_rule = settings.training.optimizer == source.settings.training.optimizer
