@@ -1,7 +1,7 @@
 """Take the screenshots of the page for the docs, from a server of two runs of the demo graph.
 
 fivestar serve demo_run another_run --port 8005
-python scripts/page_screenshots.py http://127.0.0.1:8005 docs/figures/page
+python scripts/page_screenshots.py http://127.0.0.1:8005 docs/figures/page [NAME ...]
 """
 
 from __future__ import annotations
@@ -37,16 +37,21 @@ class Shot(NamedTuple):
 LYON = "entity=Lyon&relation=in_country"
 FRANCE = "entity=France&relation=neighbour_of"
 PHONE = (390, 844)
+EGYPT = "fact=Egypt&fact=in_continent&fact=Asia"
 SHOTS = {
+    "home": Shot("", "li.probable-fact"),
+    "why": Shot(EGYPT, ".probable-fact #why-body h4", (1280, 1240)),
     "answers": Shot(LYON, "li.answer"),
-    "reasons": Shot(f"{LYON}&why=France", "#why-body h4", (1280, 1240)),
+    "answers-why-dark": Shot(f"{LYON}&why=Germany", "#why-body h4", (1280, 1100), "dark"),
     "sphere": Shot("view=geometry&relation=in_country&dim=18", ".stage canvas", (1280, 1340)),
     "sphere-dark": Shot(
         "view=geometry&relation=neighbour_of&dim=3", ".stage canvas", (1280, 1340), "dark"
     ),
     "map": Shot("view=map&method=tsne", "#map-body:not([aria-busy]) canvas.map"),
     "compare": Shot(f"view=compare&{FRANCE}", ".columns li.answer"),
-    "phone-answers": Shot(FRANCE, "li.answer", PHONE),
+    "phone-home": Shot("", "li.probable-fact", PHONE),
+    "phone-why-dark": Shot(EGYPT, ".probable-fact #why-body h4", PHONE, "dark"),
+    "phone-answers": Shot(LYON, "li.answer", PHONE),
     "phone-sphere-dark": Shot(
         "view=geometry&relation=in_country&dim=18", ".stage canvas", PHONE, "dark"
     ),
@@ -66,19 +71,25 @@ def take(browser: Browser, address: str, shot: Shot, only: str | None = None) ->
     page.locator(shot.shown).first.wait_for()
     if shot.size == PHONE and "geometry" in shot.state:
         page.locator(".stage").evaluate("stage => stage.scrollIntoView({ block: 'center' })")
+    if shot.size == PHONE and "fact=" in shot.state:
+        page.locator("li.explained").evaluate("fact => fact.scrollIntoView()")
     page.wait_for_timeout(PAUSE)
     taken = page.screenshot(clip=page.locator(only).first.bounding_box() if only else None)
     page.close()
     return taken
 
 
-def main(address: str, folder: Path) -> None:
-    """Take all screenshots."""
+def main(address: str, folder: Path, names: list[str]) -> None:
+    """Take the named screenshots; without names, all."""
+    unknown = set(names) - set(SHOTS)
+    if unknown:
+        raise SystemExit(f"no screenshot {', '.join(unknown)}; choose from {', '.join(SHOTS)}")
     folder.mkdir(parents=True, exist_ok=True)
     path = os.environ.get("FIVESTAR_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        for name, shot in SHOTS.items():
+        for name in names or SHOTS:
+            shot = SHOTS[name]
             out = folder / f"{name}.webp"
             image = Image.open(io.BytesIO(take(browser, address, shot))).convert("RGB")
             image.save(out, quality=78, method=6)
@@ -89,4 +100,4 @@ def main(address: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1].rstrip("/"), Path(sys.argv[2]))
+    main(sys.argv[1].rstrip("/"), Path(sys.argv[2]), sys.argv[3:])

@@ -19,35 +19,77 @@ def field(page, name):
     return page.get_by_role("combobox", name=name, exact=True)
 
 
-def test_examples_on_the_first_page(visit):
-    visit.open()
+def test_examples(visit):
+    visit.open("view=ask")
     page = visit.page
-    expect(page.get_by_role("heading", name="What is missing from the graph?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Ask for the missing part of a fact")).to_be_visible()
     page.locator("#answers .query-link").first.click()
     expect(answers(page)).to_have_count(10)
 
 
-def test_search_and_ask(visit):
-    visit.open()
+def test_every_part_of_the_sentence_can_be_changed(visit):
+    visit.open("view=ask")
     page = visit.page
     field(page, "Entity").fill("lyo")
     page.get_by_role("option", name="Lyon").click()
     field(page, "Relation").click()
-    page.get_by_role("option", name="in_country").click()
+    page.get_by_role("option", name="in country").click()
     expect(answers(page)).to_have_count(10)
-    expect(page.locator("h2.query-title")).to_contain_text("Lyon")
-    expect(answers(page).first.locator(".figure")).to_have_text("in train")
-    expect(answers(page).last.locator(".figure")).to_contain_text("%")
-    badges = set(page.locator("#answers .badge").all_text_contents())
-    assert "new" in badges
-    page.get_by_role("radio", name="known", exact=True).check()
+    sentence = page.locator(".query-sentence input")
+    assert [each.input_value() for each in sentence.all()] == ["Lyon", "in country", ""]
+    expect(field(page, "Relation")).to_have_attribute("title", "in_country")
+    # An entity in the blank moves the blank to the other end.
+    field(page, "Blank").fill("Fran")
+    page.get_by_role("option", name="France").first.click()
+    expect(field(page, "Entity")).to_have_value("France")
+    assert [each.input_value() for each in sentence.all()] == ["", "in country", "France"]
+    assert "side=heads" in page.url
+    page.get_by_role("button", name="Ask for the tail instead").click()
+    assert [each.input_value() for each in sentence.all()] == ["France", "in country", ""]
+
+
+def test_states_of_answers(visit):
+    visit.open(LYON)
+    page = visit.page
+    known, other = answers(page).first, answers(page).last
+    expect(known.locator(".badge")).to_have_text("in train")
+    expect(known.locator(".tick")).to_have_text("✓")
+    assert "%" not in known.text_content()
+    assert known.locator(".bar").count() == 0
+    expect(other.locator(".badge")).to_have_text("new")
+    expect(other.locator(".figure")).to_contain_text("%")
+    expect(other.locator(".bar")).to_be_visible()
+    visit.open("entity=Agra&relation=in_country&which=known")
+    held_out = answers(page).first
+    expect(held_out.locator(".badge")).to_have_text("held out")
+    expect(held_out.locator(".figure")).to_contain_text("%")
+
+
+def test_options(visit):
+    visit.open(LYON)
+    page = visit.page
+    button = page.get_by_role("button", name="Options")
+    expect(button).to_have_attribute("aria-expanded", "false")
+    known = page.get_by_role("radio", name="in the graph")
+    expect(known).to_be_hidden()
+    button.click()
+    known.check()
     expect(answers(page)).to_have_count(1)
     expect(answers(page).first).to_contain_text("France")
     assert "which=known" in page.url
+    page.get_by_role("radio", name="all", exact=True).check()
+    page.get_by_role("combobox", name="Answers").select_option("25")
+    expect(answers(page)).to_have_count(25)
+    page.get_by_label("Type").select_option("city")
+    expect(answers(page).filter(has_text="Germany")).to_have_count(0)
+    expect(button).to_have_text("Options: top 25, city")
+    page.keyboard.press("Escape")
+    expect(known).to_be_hidden()
+    expect(button).to_be_focused()
 
 
 def test_nothing_found(visit):
-    visit.open()
+    visit.open("view=ask")
     field(visit.page, "Entity").fill("zzzzqqqq")
     expect(visit.page.get_by_text("No matches.")).to_be_visible()
     visit.page.keyboard.press("Escape")
@@ -59,7 +101,7 @@ def test_click_through_and_back(visit):
     page = visit.page
     page.locator("#answers").get_by_role("link", name="France").click()
     # France was a tail, so the new query has it as the tail.
-    expect(page.locator("h2.query-title .entity-name").last).to_have_text("France")
+    expect(page.locator(".query-sentence input").last).to_have_value("France")
     expect(page.locator("h2.query-title .entity-name").first).to_have_text("?")
     expect(field(page, "Entity")).to_have_value("France")
     page.go_back()
@@ -85,7 +127,12 @@ def test_why(visiting, address, width):
     button = page.get_by_role("button", name="Why France?")
     button.click()
     panel = page.get_by_role("region", name="Why France?")
-    for heading in ("Analogous facts", "Supporting paths", "Contribution per dimension"):
+    for heading in (
+        "For and against",
+        "Supporting paths",
+        "Analogous facts",
+        "Contribution per dimension",
+    ):
         expect(panel.get_by_role("heading", name=heading)).to_be_visible()
     expect(button).to_have_attribute("aria-expanded", "true")
     panel.get_by_role("button", name="Close the explanation").click()
@@ -103,7 +150,7 @@ def test_from_an_explanation_to_the_sphere(visit):
 
 
 def test_by_keyboard_only(visit):
-    visit.open()
+    visit.open("view=ask")
     page = visit.page
     expect(field(page, "Entity")).to_be_visible()
     for _ in range(20):
@@ -125,7 +172,7 @@ def test_by_keyboard_only(visit):
 
 
 def test_arrow_keys_in_the_list(visit):
-    visit.open()
+    visit.open("view=ask")
     page = visit.page
     field(page, "Relation").focus()
     page.keyboard.press("ArrowDown")

@@ -7,13 +7,15 @@ from tests.browser.conftest import TOKEN
 from tests.browser.waiting import expect
 
 VIEWS = {
-    "welcome": "",
+    "home": "fact=Lyon&fact=in_country&fact=Germany",
+    "welcome": "view=ask",
     "answers": "entity=Lyon&relation=in_country&why=France",
     "geometry": "view=geometry&relation=in_country",
     "map": "view=map&entity=Lyon",
     "compare": "view=compare&entity=France&relation=neighbour_of",
 }
 SHOWN = {
+    "home": ".home:has(.probable-fact) #why-body h4",
     "welcome": ".welcome",
     "answers": "#why-body h4",
     "geometry": ".stage canvas",

@@ -147,6 +147,7 @@ def test_explain_command(lonely, people, tmp_path):
         "Alpha  r  b",
         "a  r  b",
         "in train",
+        "For (+) and against (−) it in train",
         "for example",
         "Alpha ←s— c ←r— b",
         "dimension",
@@ -154,7 +155,7 @@ def test_explain_command(lonely, people, tmp_path):
         assert part in text
     assert "[red]x" in text  # no markup
     empty = shown(tmp_path / "lonely", "alone", "unused", "a")
-    for part in ("not in the graph", "No other fact", "No path"):
+    for part in ("not in the graph", "Nothing in train speaks", "No other fact", "No path"):
         assert part in empty
     assert "connects no other pair" in shown(tmp_path / "lonely", "a", "r", "a")
     assert "not a sum over dimensions" in shown(tmp_path / "conve", "p0", "knows", "p7")

@@ -20,7 +20,7 @@ def test_server_conforms_to_openapi(server, tmp_path):
         [command, *words], capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout[-5000:]
-    assert "Tested: 18" in done.stdout
+    assert "Tested: 19" in done.stdout
 
 
 def test_openapi_document(client):
@@ -47,6 +47,15 @@ def test_documentation_and_page_agree_with_openapi(client):
     assert "`/api/predict/${state.side}`" in page
 
 
+def page_fields(interface):
+    """Return the fields of an interface of the page."""
+    api = (ROOT / "web" / "src" / "api.ts").read_text()
+    (body,) = re.findall(
+        rf"export interface {interface}(?: extends \w+)? \{{\n(.*?)\n\}}", api, re.S
+    )
+    return set(re.findall(r"^  (\w+)\??:", body, re.M))
+
+
 @pytest.mark.parametrize(
     ("interface", "schema"),
     [
@@ -57,6 +66,10 @@ def test_documentation_and_page_agree_with_openapi(client):
         ("EntityCard", "EntityResponse"),
         ("Triple", "NamedTriple"),
         ("Neighbor", "Neighbor"),
+        ("ProbableFact", "ProbableFact"),
+        ("RelationFacts", "RelationFacts"),
+        ("SearchScope", "SearchScope"),
+        ("Completion", "CompletionResponse"),
         ("Relation", "RelationCount"),
         ("DimensionMap", "DimensionMap"),
         ("Geometry", "GeometryResponse"),
@@ -65,10 +78,22 @@ def test_documentation_and_page_agree_with_openapi(client):
     ],
 )
 def test_types_of_the_page_agree_with_openapi(client, interface, schema):
-    api = (ROOT / "web" / "src" / "api.ts").read_text()
-    (body,) = re.findall(
-        rf"export interface {interface}(?: extends \w+)? \{{\n(.*?)\n\}}", api, re.S
-    )
-    fields = set(re.findall(r"^  (\w+)\??:", body, re.M))
     properties = client.get("/openapi.json").json()["components"]["schemas"][schema]["properties"]
-    assert fields <= set(properties)
+    assert page_fields(interface) <= set(properties)
+
+
+@pytest.mark.parametrize(
+    ("interface", "name"),
+    [
+        ("Explanation", None),
+        ("Analogy", "Analogy"),
+        ("PathPattern", "PathPattern"),
+        ("SimilarEntities", "SimilarEntities"),
+        ("OtherAnswers", "OtherAnswers"),
+        ("QueryRank", "FilteredRank"),
+    ],
+)
+def test_explanations_of_the_page_agree_with_the_schema(interface, name):
+    schema = json.loads((ROOT / "docs/schemas/explain.json").read_text())
+    properties = (schema if name is None else schema["$defs"][name])["properties"]
+    assert page_fields(interface) <= set(properties)

@@ -1,7 +1,7 @@
 /** Queries and the ranked list of their answers. */
 import { type Answer, type Named, post, type Prediction, type RunInfo } from "./api";
 import { type Child, h } from "./dom";
-import { badge, bar, idNote } from "./parts";
+import { badge, bar, entityName, idNote } from "./parts";
 import { notice } from "./panel";
 import { href, type Side, type State } from "./state";
 import { decimal, percent } from "./text";
@@ -42,27 +42,30 @@ export function givenEntity({ query }: Prediction, side: Side): Named | null {
 
 const opposite = (side: Side): Side => (side === "tails" ? "heads" : "tails");
 
-/** The length of a bar: the probability, or the score relative to the listed ones; none for a fact in train. */
+/** The length of a bar: the probability, or the score relative to the listed ones. */
 function barLength(answer: Answer, answers: readonly Answer[]): number {
-  if (answer.state === "in train") return 0;
   if (answer.probability !== null) return answer.probability;
   const scores = answers.map(({ score }) => score);
   const [low, high] = [Math.min(...scores), Math.max(...scores)];
   return high > low ? 0.04 + (0.96 * (answer.score - low)) / (high - low) : 1;
 }
 
-export function probabilityText(answer: Answer): HTMLElement {
+/** Bar and probability of an answer; a tick for a fact that the model was trained on. */
+function likelihood(answer: Answer, answers: readonly Answer[]): HTMLElement {
+  const score = `Score ${decimal(answer.score)}`;
   if (answer.state === "in train")
-    return h("span", { class: "figure", title: `Score ${decimal(answer.score)}` }, "in train");
-  return answer.probability === null
-    ? h("span", { class: "figure", title: "Score (this model is not calibrated)" }, decimal(answer.score))
-    : h("span", { class: "figure", title: `Score ${decimal(answer.score)}` }, percent(answer.probability));
+    return h("span", { class: "likelihood" }, h("span", { class: "tick", title: score, "aria-hidden": "true" }, "✓"));
+  const figure =
+    answer.probability === null
+      ? h("span", { class: "figure", title: "Score (this model is not calibrated)" }, decimal(answer.score))
+      : h("span", { class: "figure", title: score }, percent(answer.probability));
+  return h("span", { class: "likelihood" }, bar(barLength(answer, answers)), figure);
 }
 
 /** A link to the query that has the answer on the other side of the same relation. */
 function answerLink(answer: Answer, state: State): HTMLElement {
   const link = href({ view: "ask", entity: answer.id, side: opposite(state.side), which: "all", type: null });
-  return h("a", { class: "answer-name", href: link }, answer.label);
+  return h("a", { class: "answer-name", href: link }, entityName(answer));
 }
 
 export function answerRow(
@@ -76,14 +79,14 @@ export function answerRow(
     { class: "answer", "data-id": answer.id },
     h("span", { class: "rank" }, String(answer.rank)),
     h("span", { class: "answer-text" }, answerLink(answer, state), idNote(answer)),
-    badge(answer.split),
-    h("span", { class: "likelihood" }, bar(barLength(answer, answers)), probabilityText(answer)),
+    badge(answer.state, answer.split),
+    likelihood(answer, answers),
     ...more,
   );
 }
 
 export function noAnswers(state: State): HTMLElement {
-  const wanted = state.which === "all" ? "answers" : `${state.which} answers`;
+  const wanted = { all: "answers", new: "new answers", known: "answers in the graph" }[state.which];
   const reset = h("a", { class: "button", href: href({ which: "all", type: null }) }, "Show all answers");
   return notice(
     `No ${wanted}`,

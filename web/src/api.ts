@@ -19,6 +19,8 @@ export interface RunInfo {
 }
 
 export type Split = "train" | "valid" | "test";
+/** What the model knows of a triple. */
+export type FactState = "in train" | "held out" | "new";
 
 export interface Answer extends Named {
   rank: number;
@@ -26,14 +28,15 @@ export interface Answer extends Named {
   probability: number | null;
   /** The first split that holds the triple; null if it is new. */
   split: Split | null;
-  /** What the model knows of the triple. */
-  state: "in train" | "held out" | "new";
+  state: FactState;
 }
 
 export interface Prediction {
   run: string;
   query: { head: Named | null; relation: Named | null; tail: Named | null };
   answers: Answer[];
+  /** Names of the query that no fact in train has. */
+  warnings: string[];
 }
 
 export interface Entity extends Named {
@@ -63,6 +66,35 @@ export interface Relation extends Named {
   num_triples: number;
 }
 
+/** A triple that the graph does not hold. */
+export interface ProbableFact extends Triple {
+  probability: number | null;
+}
+
+export interface RelationFacts extends Named {
+  num_facts: number;
+}
+
+/** How much of the graph was searched. */
+export interface SearchScope {
+  relations: number;
+  num_relations: number;
+  queries: number;
+  num_queries: number;
+  num_candidates: number;
+  is_complete: boolean;
+}
+
+export interface Completion {
+  run: string;
+  status: "running" | "done";
+  progress: number;
+  facts: ProbableFact[];
+  num_facts: number;
+  relations: RelationFacts[];
+  searched: SearchScope | null;
+}
+
 export interface Analogy {
   head: Named;
   tail: Named;
@@ -79,6 +111,30 @@ export interface PathPattern {
   pairs: number;
   support: number;
   exact: boolean;
+  supports: boolean;
+}
+
+/** How many of the entities most similar to one end of a triple have its other end. */
+export interface SimilarEntities {
+  count: number;
+  support: number;
+  share: number;
+  supports: boolean;
+}
+
+/** Other tails of the head, or other heads of the tail. */
+export interface OtherAnswers {
+  count: number;
+  example: Named | null;
+  single_share: number;
+  is_against: boolean;
+}
+
+/** An answer to one query: its rank among answers that are not in the graph. */
+export interface QueryRank {
+  rank: number;
+  candidates: number;
+  probability: number | null;
 }
 
 export interface Contribution {
@@ -89,12 +145,29 @@ export interface Contribution {
 
 export interface Explanation extends Triple {
   score: number;
-  tail_rank: { rank: number; candidates: number };
-  head_rank: { rank: number; candidates: number };
-  splits: string[];
+  /** The mean over both queries. */
+  probability: number | null;
+  tail_rank: QueryRank;
+  head_rank: QueryRank;
+  splits: Split[];
+  state: FactState;
   relation_triples: number;
+  evidence: {
+    similar_heads: SimilarEntities;
+    similar_tails: SimilarEntities;
+    other_tails: OtherAnswers;
+    other_heads: OtherAnswers;
+  };
   analogies: Analogy[];
-  paths: { patterns: PathPattern[]; num_patterns: number; num_screened: number; complete: boolean };
+  paths: {
+    patterns: PathPattern[];
+    num_patterns: number;
+    num_screened: number;
+    num_measured: number;
+    num_supporting: number;
+    base_rate: number;
+    complete: boolean;
+  };
   dimensions: {
     largest: Contribution[];
     num_dimensions: number;

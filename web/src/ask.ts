@@ -1,29 +1,37 @@
 /** The view of one query: its answers, an explanation, and the given entity. */
-import { type Answer, type Entity, type EntityCard, get, type Prediction, Problem, type RunInfo } from "./api";
+import {
+  type Answer,
+  type Entity,
+  type EntityCard,
+  type Explanation,
+  get,
+  type Prediction,
+  Problem,
+  type RunInfo,
+} from "./api";
 import { answerRow, givenEntity, noAnswers, predict, queryKey, queryOf, uncalibratedNote } from "./answers";
 import { drawCard, lookUp, queryLink, suggestedQueries } from "./card";
 import { announce, byId, type Child, h, NARROW } from "./dom";
+import { entityText, shortName } from "./names";
 import { sentence } from "./parts";
 import { notice, Panel, skeletonRows } from "./panel";
 import type { QueryForm } from "./query-form";
-import { adjust, current, go, type State } from "./state";
+import { adjust, current, type FactIds, go, type State } from "./state";
 import { plural } from "./text";
-import { drawExplanation, explain, tripleOf } from "./explanation";
+import type { WhyBox } from "./why";
 
 export class AskView {
   private readonly answers = new Panel(byId("answers"), skeletonRows(8));
   private readonly card = new Panel(byId("card"), skeletonRows(5));
-  private readonly whyBox = byId("why");
-  private readonly why = new Panel(byId("why-body"), skeletonRows(5));
-  private run: RunInfo | null = null;
 
-  constructor(private readonly form: QueryForm) {
-    byId("why-close").addEventListener("click", () => this.closeWhy());
-    NARROW.addEventListener("change", () => this.placeWhy(current().why));
+  constructor(
+    private readonly form: QueryForm,
+    private readonly why: WhyBox,
+  ) {
+    NARROW.addEventListener("change", () => current().view === "ask" && this.placeWhy(current().why));
   }
 
   update(state: State, run: RunInfo): void {
-    this.run = run;
     const query = queryOf(state);
     if (query !== null) {
       let wrongField: "entity" | "relation" = "entity";
@@ -86,13 +94,15 @@ export class AskView {
     announce(
       answers.length === 0
         ? "No answers"
-        : `${plural(answers.length, "answer")}. First: ${answers[0]?.label}`,
+        : `${plural(answers.length, "answer")}. First: ${answers[0] && entityText(answers[0])}`,
     );
     // The explanation is placed after the panel has taken in the list.
     queueMicrotask(() => this.placeWhy(current().why));
     return [
-      h("h2", { class: "query-title" }, sentence(entity, relation, state.side)),
+      // The form shows the query; here it is for those who go from heading to heading.
+      h("h2", { class: "query-title visually-hidden" }, "Answers: ", sentence(entity, relation, state.side)),
       uncalibratedNote(run),
+      ...reply.warnings.map((warning) => h("p", { class: "warning" }, `${warning[0]?.toUpperCase()}${warning.slice(1)}.`)),
       answers.length === 0
         ? noAnswers(state)
         : h("ol", { class: "answers" }, ...answers.map((answer) => this.row(answer, answers, state))),
@@ -106,7 +116,7 @@ export class AskView {
         type: "button",
         class: "why-button",
         "aria-expanded": "false",
-        "aria-label": `Why ${answer.label}?`,
+        "aria-label": `Why ${entityText(answer)}?`,
         onclick: () => (current().why === answer.id ? this.closeWhy() : go({ why: answer.id })),
       },
       "Why?",
@@ -115,24 +125,16 @@ export class AskView {
   }
 
   private updateWhy(state: State, run: RunInfo): void {
-    const triple = state.why === null ? null : tripleOf(state, state.why);
-    this.whyBox.hidden = triple === null;
-    if (triple === null) {
+    const fact = state.why === null ? null : tripleOf(state, state.why);
+    if (fact === null) {
       this.why.clear();
       this.placeWhy(null);
       return;
     }
     const wasShown = this.placeWhy(state.why);
-    void this.why.show(
-      JSON.stringify([run.name, triple]),
-      (signal) => explain(triple, run.name, signal),
-      (explanation) => {
-        const answer = state.side === "tails" ? explanation.tail : explanation.head;
-        byId("why-title").textContent = `Why ${answer.label}?`;
-        return drawExplanation(explanation, this.run?.has_geometry === true);
-      },
-    );
-    if (wasShown) byId("why-title").focus({ preventScroll: !NARROW.matches });
+    const title = ({ head, tail }: Explanation): string => `Why ${entityText(state.side === "tails" ? tail : head)}?`;
+    this.why.show(fact, run, title, () => this.closeWhy());
+    if (wasShown) this.why.focus({ preventScroll: !NARROW.matches });
   }
 
   /** Beside the answers on a wide screen, under its answer on a narrow one. */
@@ -143,9 +145,9 @@ export class AskView {
       row.classList.toggle("explained", isOpen);
       row.querySelector(".why-button")?.setAttribute("aria-expanded", String(isOpen));
       if (isOpen) isListed = true;
-      if (isOpen && NARROW.matches) row.append(this.whyBox);
+      if (isOpen && NARROW.matches) row.append(this.why.element);
     }
-    if (!isListed || !NARROW.matches) byId("aside").prepend(this.whyBox);
+    if (!isListed || !NARROW.matches) byId("aside").prepend(this.why.element);
     return isListed;
   }
 
@@ -156,13 +158,20 @@ export class AskView {
   }
 }
 
+/** The ids of the triple that an answer makes. */
+function tripleOf({ entity, relation, side }: State, answer: string): FactIds | null {
+  if (entity === null || relation === null) return null;
+  return side === "tails" ? [entity, relation, answer] : [answer, relation, entity];
+}
+
 /** Buttons for the names that may have been meant. */
 export function suggestions(problem: Problem, field: "entity" | "relation"): Child[] {
   const choices =
     problem.candidates.length > 0 ? problem.candidates : problem.nearest.map((id) => ({ id, label: id }));
   return choices.map(({ id, label }) => {
-    const text = id === label ? label : `${label} (${id})`;
-    return h("button", { type: "button", class: "button", onclick: () => go({ [field]: id }) }, text);
+    const text = id === label ? shortName(label) : `${shortName(label)} (${shortName(id)})`;
+    const choose = (): void => go({ [field]: id });
+    return h("button", { type: "button", class: "button", title: id, onclick: choose }, h("bdi", {}, text));
   });
 }
 
@@ -191,11 +200,11 @@ function welcome(run: RunInfo, cards: EntityCard[]): Child[] {
     h(
       "div",
       { class: "welcome" },
-      h("h2", {}, "What is missing from the graph?"),
+      h("h2", {}, "Ask for the missing part of a fact"),
       h(
         "p",
         {},
-        `The graph “${run.graph}” has ${plural(run.num_entities, "entity", "entities")} and ${plural(run.num_triples, "fact")}. Ask for the head or tail of a fact: the trained model ranks all entities, those in the graph and those that may be missing.`,
+        `The graph “${run.graph}” has ${plural(run.num_entities, "entity", "entities")} and ${plural(run.num_triples, "fact")}. Choose an entity and a relation above: the model ranks all entities for the blank, and says which answers are in the graph already.`,
       ),
       links.length > 0 && h("p", { class: "hint" }, "For example"),
       h("ul", { class: "queries large" }, ...links),

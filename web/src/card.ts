@@ -1,7 +1,8 @@
 /** An entity: its types, facts, suggested queries and nearest neighbors. */
 import { type EntityCard, get, type Named, type Neighbor, type Triple } from "./api";
 import { type Child, h } from "./dom";
-import { entityLink, idNote, sentence, tripleLine } from "./parts";
+import { shortName } from "./names";
+import { entityLink, entityName, idNote, sentence, tripleLine } from "./parts";
 import { href, type Side } from "./state";
 import { decimal, plural } from "./text";
 
@@ -26,9 +27,9 @@ export function drawCard({ card, neighbors }: EntityDetails): Child[] {
   const [first, rest] = [card.triples.slice(0, FACTS_SHOWN), card.triples.slice(FACTS_SHOWN)];
   const unlisted = card.num_triples - card.triples.length;
   return [
-    h("h3", {}, card.label, " ", idNote(card)),
+    h("h3", {}, entityName(card), " ", idNote(card)),
     types(card.types),
-    card.description !== null && h("p", {}, card.description),
+    card.description !== null && h("p", { dir: "auto" }, card.description),
     queries(card),
     h("h4", {}, plural(card.num_triples, "fact")),
     factList(first),
@@ -53,13 +54,13 @@ function types(all: string[]): Child {
     more > 0 &&
     h(
       "span",
-      { class: "hint", title: all.slice(TYPES_SHOWN).join(", ") },
+      { class: "hint", title: all.slice(TYPES_SHOWN).map(shortName).join(", ") },
       `and ${plural(more, "more type")}`,
     );
   return h(
     "p",
     { class: "types" },
-    ...all.slice(0, TYPES_SHOWN).map((type) => h("span", { class: "type" }, type)),
+    ...all.slice(0, TYPES_SHOWN).map((type) => h("bdi", { class: "type", title: type }, shortName(type))),
     rest,
   );
 }

@@ -1,12 +1,16 @@
 /** A combobox: a text field with a list of completions (WAI-ARIA 1.2, list autocomplete). */
 import { LatestRequest } from "./api";
 import { freshId, h } from "./dom";
+import { plural } from "./text";
 
 export interface Option {
   id: string;
   label: string;
   note: string;
 }
+
+/** More rows than this are not listed: typing narrows the list. */
+const MAX_ROWS = 100;
 
 interface ComboboxSettings {
   label: string;
@@ -20,6 +24,8 @@ interface ComboboxSettings {
 export class Combobox {
   readonly element: HTMLElement;
   readonly input: HTMLInputElement;
+  private readonly name: HTMLLabelElement;
+  private readonly sizer: HTMLElement;
   private readonly list: HTMLUListElement;
   private readonly message: HTMLElement;
   private readonly popup: HTMLElement;
@@ -40,13 +46,18 @@ export class Combobox {
       role: "combobox",
       placeholder: settings.placeholder,
       autocomplete: "off",
+      dir: "auto",
+      size: 1,
       autocapitalize: "off",
       spellcheck: "false",
       enterkeyhint: "go",
       "aria-autocomplete": "list",
       "aria-expanded": "false",
       "aria-controls": listId,
-      oninput: () => this.scheduleSearch(settings.debounce),
+      oninput: () => {
+        this.fit();
+        this.scheduleSearch(settings.debounce);
+      },
       onkeydown: (event: KeyboardEvent) => this.key(event),
       onfocus: () => this.input.select(),
       onclick: () => this.isOpen || this.scheduleSearch(0),
@@ -57,20 +68,32 @@ export class Combobox {
     this.popup = h("div", { class: "popup", hidden: true }, this.list, this.message);
     // Keep the focus in the field when the list is pressed.
     this.popup.addEventListener("pointerdown", (event) => event.preventDefault());
-    this.element = h(
-      "div",
-      { class: "combobox" },
-      h("label", { for: inputId }, settings.label),
-      this.input,
-      this.popup,
-    );
+    this.name = h("label", { for: inputId }, settings.label);
+    this.sizer = h("div", { class: "sizer" }, this.input);
+    this.element = h("div", { class: "combobox" }, this.name, this.sizer, this.popup);
+    this.fit();
   }
 
-  /** Show the selection, unless the user is typing. */
-  set(label: string): void {
+  /** Show the selection, unless the user is typing; the full name is its tooltip. */
+  set(text: string, title = text): void {
     const isTyping = document.activeElement === this.input && this.input.value !== this.selected;
-    this.selected = label;
-    if (!isTyping) this.input.value = label;
+    this.selected = text;
+    this.input.title = title;
+    if (!isTyping) this.input.value = text;
+    this.fit();
+  }
+
+  /** Change the label and the placeholder. */
+  rename(label: string, placeholder: string): void {
+    this.name.textContent = label;
+    this.list.setAttribute("aria-label", label);
+    this.input.placeholder = placeholder;
+    this.fit();
+  }
+
+  /** Make the field as wide as its text: a hidden copy of the text has that width. */
+  private fit(): void {
+    this.sizer.dataset["text"] = this.input.value || this.input.placeholder;
   }
 
   private get isOpen(): boolean {
@@ -99,13 +122,17 @@ export class Combobox {
   private open(options: Option[], message: string): void {
     if (document.activeElement !== this.input) return;
     this.isSearching = false;
-    this.options = options;
     const first = options[0];
     if (this.picksFirst && first) return this.pick(first);
-    this.list.replaceChildren(...options.map((option, row) => this.row(option, row)));
+    this.options = options.slice(0, MAX_ROWS);
+    this.list.replaceChildren(...this.options.map((option, row) => this.row(option, row)));
     this.list.hidden = options.length === 0;
-    this.message.textContent = message;
+    const more = options.length - this.options.length;
+    this.message.textContent = more > 0 ? `${plural(more, "more match", "more matches")}: type to narrow the list.` : message;
     this.popup.hidden = false;
+    this.popup.classList.remove("at-end");
+    const isCut = this.popup.getBoundingClientRect().right > document.documentElement.clientWidth;
+    this.popup.classList.toggle("at-end", isCut);
     this.input.setAttribute("aria-expanded", String(options.length > 0));
     this.activate(this.input.value === this.selected ? -1 : 0);
   }
@@ -120,8 +147,8 @@ export class Combobox {
         onclick: () => this.pick(option),
         onpointermove: () => this.active === row || this.activate(row),
       },
-      h("span", { class: "option-label" }, option.label),
-      option.note !== "" && h("span", { class: "option-note" }, option.note),
+      h("bdi", { class: "option-label" }, option.label),
+      option.note !== "" && h("bdi", { class: "option-note" }, option.note),
     );
   }
 
@@ -179,5 +206,6 @@ export class Combobox {
     this.input.setAttribute("aria-expanded", "false");
     this.input.removeAttribute("aria-activedescendant");
     this.input.value = this.selected;
+    this.fit();
   }
 }

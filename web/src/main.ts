@@ -5,18 +5,29 @@ import { AskView } from "./ask";
 import { CompareView } from "./compare";
 import { byId, h } from "./dom";
 import { GeometryView } from "./geometry";
+import { HomeView } from "./home";
 import { MapView } from "./map";
+import { shortName } from "./names";
 import { Panel } from "./panel";
 import { QueryForm } from "./query-form";
 import { current, go, href, type State, subscribe, type View } from "./state";
 import { startThemeButton } from "./theme";
 import { askToken } from "./token";
+import { WhyBox } from "./why";
 
-const TITLES: Record<View, string> = { ask: "Ask", geometry: "Geometry", map: "Map", compare: "Compare" };
+const TITLES: Record<View, string> = {
+  home: "Missing links",
+  ask: "Ask",
+  geometry: "Geometry",
+  map: "Map",
+  compare: "Compare",
+};
 
 class Page {
   private readonly form = new QueryForm(byId("query"));
-  private readonly ask = new AskView(this.form);
+  private readonly why = new WhyBox();
+  private readonly home = new HomeView(this.why);
+  private readonly ask = new AskView(this.form, this.why);
   private readonly geometry = new GeometryView();
   private readonly map = new MapView();
   private readonly compare = new CompareView(this.form);
@@ -36,12 +47,14 @@ class Page {
     if (!run) return;
     this.runPicker.value = run.name;
     this.showView(state.view);
-    document.title = [state.entity, state.relation, TITLES[state.view], "fivestar"]
+    const named = [state.entity, state.relation].map((name) => name && shortName(name));
+    document.title = [...named, TITLES[state.view], "fivestar"]
       .filter(Boolean)
       .join(" · ");
     this.form.update(state);
     this.form.useRun(run);
     this.about.update(run);
+    if (state.view === "home") this.home.update(state, run);
     if (state.view === "ask") this.ask.update(state, run);
     if (state.view === "geometry") this.geometry.update(state, run);
     if (state.view === "map") this.map.update(state, run);
@@ -54,7 +67,9 @@ class Page {
       section.hidden = section.dataset["view"] !== view;
     for (const link of document.querySelectorAll<HTMLAnchorElement>("nav a[data-view]")) {
       const target = link.dataset["view"] as View;
-      link.href = href({ view: target });
+      // The first view is about the whole graph.
+      const whole = { entity: null, relation: null };
+      link.href = href(target === "home" ? { view: target, ...whole } : { view: target, fact: null });
       if (target === view) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }

@@ -1,23 +1,25 @@
-/** The query form: an entity, a relation, and the side to predict. */
+/** The query as a sentence with a blank, "Lyon — in country → ?", in which every part can be changed. */
 import { type Entity, get, type Named, type Relation, type RunInfo } from "./api";
-import { freshId, h } from "./dom";
-import { sentence } from "./parts";
+import { h } from "./dom";
 import { Combobox, type Option } from "./combobox";
-import { adjust, current, go, TOP_CHOICES, type Side, type State, type Which } from "./state";
-import { count, plural } from "./text";
+import { entityText, relationText, shortName } from "./names";
+import { QueryFilters } from "./query-filters";
+import { current, go, type Side, type State } from "./state";
+import { plural } from "./text";
 
 const MAX_OPTIONS = 12;
-const ANY_ENTITY: Named = { id: "", label: "entity" };
-const ANY_RELATION: Named = { id: "", label: "relation" };
+const SWAPPED: Record<Side, Side> = { tails: "heads", heads: "tails" };
 
 export class QueryForm {
-  private readonly entity: Combobox;
+  /** The head and the tail; the missing one is the blank. */
+  private readonly ends: Record<Side, Combobox>;
   private readonly relation: Combobox;
-  private readonly sides = new Map<Side, HTMLInputElement>();
-  private readonly sideLabels = new Map<Side, HTMLElement>();
-  private readonly which = new Map<Which, HTMLInputElement>();
-  private readonly top: HTMLSelectElement;
-  private readonly type: HTMLSelectElement;
+  private readonly swap = h(
+    "button",
+    { type: "button", class: "icon-button for-query", onclick: () => go({ side: SWAPPED[current().side] }) },
+    "⇄",
+  );
+  private readonly filters = new QueryFilters();
   /** Views append their own controls here. */
   readonly options = h("div", { class: "options for-query" });
   private relations: Relation[] = [];
@@ -26,20 +28,9 @@ export class QueryForm {
   private labels = new Map<string, string>();
 
   constructor(form: HTMLElement) {
-    this.entity = new Combobox({
-      label: "Entity",
-      placeholder: "Search by name …",
-      debounce: 120,
-      find: findEntities,
-      choose: (option) => {
-        this.labels.set(option.id, option.label);
-        go({ entity: option.id });
-      },
-    });
-    this.entity.element.classList.add("for-entity");
     this.relation = new Combobox({
       label: "Relation",
-      placeholder: "Choose a relation …",
+      placeholder: "relation",
       debounce: 0,
       find: async (text) => {
         await this.loading;
@@ -48,18 +39,35 @@ export class QueryForm {
       choose: (option) => go({ relation: option.id, dim: null }),
     });
     this.relation.element.classList.add("for-relation");
-    this.top = h(
-      "select",
-      { id: freshId("top"), onchange: () => adjust({ top: Number(this.top.value) }) },
-      ...TOP_CHOICES.map((top) => h("option", { value: top }, String(top))),
+    // Choosing a head asks for tails, and choosing a tail asks for heads.
+    this.ends = { tails: this.endField("tails"), heads: this.endField("heads") };
+    const link = h("div", { class: "arrow for-relation" }, this.relation.element);
+    form.append(
+      h(
+        "div",
+        { class: "query-line" },
+        h("div", { class: "query-sentence" }, this.ends.tails.element, link, this.ends.heads.element),
+        h("div", { class: "query-tools for-query" }, this.swap, this.filters.button),
+      ),
+      this.filters.element,
+      this.options,
     );
-    this.type = h("select", {
-      id: freshId("type"),
-      onchange: () => adjust({ type: this.type.value || null }),
-    });
-    this.options.append(this.whichPicker(), labelled("Answers", this.top), labelled("Type", this.type));
-    form.append(this.entity.element, this.relation.element, this.sidePicker(), this.options);
     form.addEventListener("submit", (event) => event.preventDefault());
+  }
+
+  private endField(side: Side): Combobox {
+    const field = new Combobox({
+      label: "Entity",
+      placeholder: "",
+      debounce: 120,
+      find: findEntities,
+      choose: (option) => {
+        this.labels.set(option.id, option.label);
+        go({ entity: option.id, side });
+      },
+    });
+    field.element.classList.add("for-entity");
+    return field;
   }
 
   /** Store the label of an entity that came from the URL. */
@@ -80,18 +88,10 @@ export class QueryForm {
   }
 
   private async load(run: RunInfo): Promise<void> {
-    const types = run.has_types
-      ? get<{ types: { id: string; num_entities: number }[] }>("/api/types", { run: run.name })
-      : null;
+    const filters = this.filters.load(run);
     const { relations } = await get<{ relations: Relation[] }>("/api/relations", { run: run.name });
     this.relations = relations;
-    const found = (await types)?.types ?? [];
-    const any = h("option", { value: "" }, "any");
-    this.type.replaceChildren(
-      any,
-      ...found.map(({ id, num_entities }) => h("option", { value: id }, `${id} (${count(num_entities)})`)),
-    );
-    this.type.parentElement?.toggleAttribute("hidden", found.length === 0);
+    await filters;
     this.update(current());
   }
 
@@ -106,72 +106,44 @@ export class QueryForm {
   }
 
   update(state: State): void {
-    const entity =
-      state.entity === null
-        ? null
-        : { id: state.entity, label: this.labels.get(state.entity) ?? state.entity };
+    const { entity, side } = state;
+    const [given, blank] = [this.ends[side], this.ends[SWAPPED[side]]];
+    const label = entity === null ? "" : (this.labels.get(entity) ?? entity);
+    given.rename("Entity", "entity");
+    given.set(shortName(label), entity ?? "");
+    given.element.classList.remove("blank");
+    blank.rename("Blank", "?");
+    blank.set("", `Choose an entity here to ask for ${side === "tails" ? "heads" : "tails"}`);
+    blank.element.classList.add("blank");
+    const missing = side === "tails" ? "head" : "tail";
+    this.swap.setAttribute("aria-label", `Ask for the ${missing} instead`);
+    this.swap.title = `Ask for the ${missing} instead`;
     const relation = state.relation === null ? null : this.relationNamed(state.relation);
-    this.entity.set(entity?.label ?? "");
-    this.relation.set(relation?.label ?? "");
-    for (const [side, input] of this.sides) {
-      input.checked = side === state.side;
-      this.sideLabels
-        .get(side)
-        ?.replaceChildren(sentence(entity ?? ANY_ENTITY, relation ?? ANY_RELATION, side));
-    }
-    for (const [which, input] of this.which) input.checked = which === state.which;
-    this.top.value = String(state.top);
-    this.type.value = state.type ?? "";
+    this.relation.set(relation === null ? "" : relationText(relation), relation?.id ?? "");
+    this.filters.update(state);
   }
 
   private matchingRelations(text: string): Option[] {
     const wanted = text.toLowerCase();
-    const matches = this.relations.filter(({ id, label }) =>
-      `${label}\n${id}`.toLowerCase().includes(wanted),
+    const found = this.relations.filter((relation) =>
+      `${relationText(relation)}\n${relation.label}\n${relation.id}`.toLowerCase().includes(wanted),
     );
-    return matches.map(({ id, label, num_triples }) => ({ id, label, note: plural(num_triples, "fact") }));
-  }
-
-  private sidePicker(): HTMLElement {
-    const choices = (["tails", "heads"] as const).map((side) => {
-      const input = h("input", { type: "radio", name: "side", value: side, onchange: () => go({ side }) });
-      const label = h("span");
-      this.sides.set(side, input);
-      this.sideLabels.set(side, label);
-      return h("label", {}, input, label);
+    return found.map((relation) => {
+      const words = relationText(relation);
+      // The words of two relations may be the same: then their ids differ.
+      const id = words === relation.id.replace(/_+/g, " ").trim() ? "" : `${shortName(relation.id)} · `;
+      return { id: relation.id, label: words, note: `${id}${plural(relation.num_triples, "fact")}` };
     });
-    return h(
-      "fieldset",
-      { class: "segments sides for-query" },
-      h("legend", {}, "Query"),
-      h("div", {}, ...choices),
-    );
   }
-
-  private whichPicker(): HTMLElement {
-    const choices = (["all", "new", "known"] as const).map((which) => {
-      const input = h("input", {
-        type: "radio",
-        name: "which",
-        value: which,
-        onchange: () => adjust({ which }),
-      });
-      this.which.set(which, input);
-      return h("label", {}, input, h("span", {}, which));
-    });
-    return h("fieldset", { class: "segments" }, h("legend", {}, "Show"), h("div", {}, ...choices));
-  }
-}
-
-function labelled(text: string, select: HTMLSelectElement): HTMLElement {
-  return h("div", { class: "field" }, h("label", { for: select.id }, text), select);
 }
 
 async function findEntities(q: string, signal: AbortSignal): Promise<Option[]> {
   const query = { run: current().run, q, limit: MAX_OPTIONS };
   const { entities } = await get<{ entities: Entity[] }>("/api/entities", query, signal);
-  return entities.map(({ id, label, types, description }) => {
-    const notes = [id === label ? "" : id, types.slice(0, 2).join(", ") || (description ?? "")];
-    return { id, label, note: notes.filter((note) => note !== "").join(" · ") };
+  return entities.map((entity) => {
+    const { id, label, types, description } = entity;
+    const about = types.slice(0, 2).map(shortName).join(", ") || (description ?? "");
+    const notes = [id === label ? "" : shortName(id), about];
+    return { id, label: entityText(entity), note: notes.filter((note) => note !== "").join(" · ") };
   });
 }

@@ -1,5 +1,7 @@
 /** The state of the page, kept in the URL hash, so that links can be shared. */
-export type View = "ask" | "geometry" | "map" | "compare";
+export type View = "home" | "ask" | "geometry" | "map" | "compare";
+/** Head, relation and tail by id. */
+export type FactIds = readonly [string, string, string];
 export type Side = "tails" | "heads";
 export type Which = "all" | "new" | "known";
 export type Method = "pca" | "tsne";
@@ -15,6 +17,10 @@ export interface State {
   type: string | null;
   /** The answer that is explained. */
   why: string | null;
+  /** The fact of the first view that is explained. */
+  fact: FactIds | null;
+  /** The number of facts in the first view. */
+  shown: number;
   dim: number | null;
   /** The run to compare with. */
   other: string | null;
@@ -22,7 +28,7 @@ export interface State {
 }
 
 const DEFAULTS: State = {
-  view: "ask",
+  view: "home",
   run: null,
   entity: null,
   relation: null,
@@ -31,12 +37,19 @@ const DEFAULTS: State = {
   top: 10,
   type: null,
   why: null,
+  fact: null,
+  shown: 5,
   dim: null,
   other: null,
   method: "pca",
 };
 
 export const TOP_CHOICES = [10, 25, 50, 100] as const;
+export const MAX_SHOWN = 100;
+
+/** The view of a URL that names none: a query is answered, and without one there is the first view. */
+const impliedView = (entity: string | null, relation: string | null): View =>
+  entity === null && relation === null ? "home" : "ask";
 
 function oneOf<T extends string>(value: string | null, choices: readonly T[], otherwise: T): T {
   return choices.find((choice) => choice === value) ?? otherwise;
@@ -50,16 +63,21 @@ function parse(hash: string): State {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const text = (name: string): string | null => given.get(name) || null;
   const top = whole(given.get("top"));
+  const [entity, relation] = [text("entity"), text("relation")];
+  const fact = given.getAll("fact");
+  const shown = whole(given.get("shown")) ?? DEFAULTS.shown;
   return {
-    view: oneOf(given.get("view"), ["ask", "geometry", "map", "compare"], DEFAULTS.view),
+    view: oneOf(given.get("view"), ["home", "ask", "geometry", "map", "compare"], impliedView(entity, relation)),
     run: text("run"),
-    entity: text("entity"),
-    relation: text("relation"),
+    entity,
+    relation,
     side: oneOf(given.get("side"), ["tails", "heads"], DEFAULTS.side),
     which: oneOf(given.get("which"), ["all", "new", "known"], DEFAULTS.which),
     top: TOP_CHOICES.find((choice) => choice === top) ?? DEFAULTS.top,
     type: text("type"),
     why: text("why"),
+    fact: fact.length === 3 ? (fact as unknown as FactIds) : null,
+    shown: Math.min(Math.max(shown, 1), MAX_SHOWN),
     dim: whole(given.get("dim")),
     other: text("other"),
     method: oneOf(given.get("method"), ["pca", "tsne"], DEFAULTS.method),
@@ -68,8 +86,12 @@ function parse(hash: string): State {
 
 function format(values: State): string {
   const given = new URLSearchParams();
-  for (const [name, value] of Object.entries(values)) {
-    if (value !== null && value !== DEFAULTS[name as keyof State]) given.set(name, String(value));
+  for (const [name, value] of Object.entries(values) as [keyof State, State[keyof State]][]) {
+    const usual = name === "view" ? impliedView(values.entity, values.relation) : DEFAULTS[name];
+    if (value === null || value === usual) continue;
+    // One parameter for each part: names may hold any character.
+    if (name === "fact") for (const part of value as FactIds) given.append(name, part);
+    else given.set(name, String(value));
   }
   return `#${given}`;
 }
@@ -97,7 +119,7 @@ export function href(change: Partial<State>): string {
 
 function withChange(change: Partial<State>): State {
   const isOtherQuery = "entity" in change || "relation" in change || "side" in change || "run" in change;
-  return { ...state, ...(isOtherQuery && { why: null }), ...change };
+  return { ...state, ...(isOtherQuery && { why: null, fact: null }), ...change };
 }
 
 /** Navigate to another state, with a history entry. */

@@ -15,16 +15,6 @@ export function percent(share: number): string {
   return `${value.toFixed(value < 10 || (value > 99 && value < 100) ? 1 : 0)} %`;
 }
 
-const LONG_NAME = 30;
-
-/** The end of a long name, which is the distinctive part of paths and IRIs. */
-export function shortName(name: string): string {
-  if (name.length <= LONG_NAME) return name;
-  const end = name.slice(-LONG_NAME);
-  const cut = end.search(/[/#]/);
-  return `…${cut < 0 ? end : end.slice(cut)}`;
-}
-
 /** With a true minus sign. */
 export const signed = (text: string): string => text.replace("-", "−");
 export const decimal = (n: number, digits = 2): string => signed(n.toFixed(digits));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { complexText, percent, pointText, shortName } from "../src/text";
+import { complexText, percent, pointText } from "../src/text";
 
 test("percentages keep what matters", () => {
   assert.equal(percent(0), "0.0 %");
@@ -9,12 +9,6 @@ test("percentages keep what matters", () => {
   assert.equal(percent(0.46), "46 %");
   assert.equal(percent(0.9996), "> 99.9 %");
   assert.equal(percent(1), "100 %");
-});
-
-test("long names are cut where a part begins", () => {
-  assert.equal(shortName("in_country"), "in_country");
-  assert.equal(shortName("/film/film_regional_release_date/film_release_region"), "…/film_release_region");
-  assert.equal(shortName("x".repeat(40)), `…${"x".repeat(30)}`);
 });
 
 test("complex numbers", () => {

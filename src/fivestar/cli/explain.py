@@ -16,7 +16,7 @@ from fivestar.cli.terminal import out
 if TYPE_CHECKING:
     from fivestar.prediction.explanation import Contributions, Explanation, FilteredRank
     from fivestar.prediction.neighbors import Analogy
-    from fivestar.prediction.path_patterns import PathPattern, SupportingPaths
+    from fivestar.prediction.path_patterns import SupportingPaths
     from fivestar.prediction.predictions import Named
 
 EXAMPLE = "Example: fivestar explain my_run Lyon in_country France"
@@ -43,6 +43,7 @@ def explain(
         typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False, allow_nan=False))
         return
     _show_fact(found)
+    _show_findings(found)
     _show_analogies(found)
     _show_paths(found.paths)
     _show_dimensions(found.dimensions)
@@ -62,10 +63,26 @@ def _show_fact(found: Explanation) -> None:
         f"score {found.score:.3f}, {_rank(found.tail_rank)} tails, "
         f"{_rank(found.head_rank)} heads (filtered)"
     )
+    if found.probability is not None:
+        tail, head = found.tail_rank.probability, found.head_rank.probability
+        _say(
+            f"probability {found.probability:.1%}: the mean of {tail:.1%} as a tail and "
+            f"{head:.1%} as a head"
+        )
 
 
 def _rank(rank: FilteredRank) -> str:
     return f"rank {rank.rank:,g} of {rank.candidates:,}"
+
+
+def _show_findings(found: Explanation) -> None:
+    from fivestar.prediction.findings import findings_of  # noqa: PLC0415  (slow to import)
+
+    findings = findings_of(found)
+    title = "For (+) and against (−) it in train"
+    _say(f"\n{title if findings else 'Nothing in train speaks for or against it.'}", "bold")
+    for finding in findings:
+        _say(f"{finding}")
 
 
 def _show_analogies(found: Explanation) -> None:
@@ -87,6 +104,8 @@ def _similarities(fact: Analogy) -> tuple[float, float, float]:
 
 
 def _show_paths(paths: SupportingPaths) -> None:
+    from fivestar.prediction.findings import describe_pattern  # noqa: PLC0415  (slow to import)
+
     if not paths.patterns:
         _say("No path of at most three steps connects them in train.", "bold")
         return
@@ -96,21 +115,13 @@ def _show_paths(paths: SupportingPaths) -> None:
     screened = "" if is_all else f", {paths.num_screened:,} of them evaluated"
     _say(f"Paths between them in train: {counts}{part}", "bold")
     _say(
-        f"Path patterns: {paths.num_patterns:,}{screened}; the most reliable, with the share of "
-        "other connected pairs that have the relation:"
+        f"Path patterns: {paths.num_patterns:,}{screened}; {paths.num_supporting:,} of "
+        f"{paths.num_measured:,} measured support the triple. The most reliable:"
     )
     for pattern in paths.patterns:
         _say(f"\n  {' '.join(map(str, pattern.links))}")
-        _say(f"    {_confidence(pattern)}; {pattern.count:,} between these two, for example")
-        _say(f"    {pattern.example_text()}")
-
-
-def _confidence(pattern: PathPattern) -> str:
-    if pattern.confidence is None:
-        return "connects no other pair"
-    which = "all" if pattern.exact else "a sample"
-    share = f"{pattern.support:,} of {pattern.pairs:,} pairs ({which})"
-    return f"{pattern.confidence:.1%}: {share}"
+        _say(f"    {describe_pattern(pattern, paths.base_rate)};")
+        _say(f"    {pattern.count:,} between these two, for example {pattern.example_text()}")
 
 
 def _show_dimensions(found: Contributions | None) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -123,6 +123,8 @@ class Completer:
         self.trained = trained
         self.goal = goal
         self.floor = floor
+        # Number of queries per relation; relations that are not listed have no limit.
+        self.max_queries: dict[int, int] = {}
         self.model: Model = trained.model
         self.graph = trained.graph
         if goal.threshold is not None and trained.calibration is None:
@@ -176,16 +178,40 @@ class Completer:
         if self.goal.slots == "all":
             entities = np.arange(len(self.graph.entities))
             return entities, entities, True
-        train = self.graph.train
-        here = train.relations == number
-        heads, tails = train.heads[here], train.tails[here]
-        domain, range_ = (np.unique(column).astype(np.int64) for column in (heads, tails))
+        train, (order, first) = self.graph.train, self._rows_by_relation
+        rows = order[first[number] : first[number + 1]]
+        domain, range_ = (
+            np.unique(column[rows]).astype(np.int64) for column in (train.heads, train.tails)
+        )
+        most = self.max_queries.get(number)
+        if most is not None and len(domain) + len(range_) > most:
+            num_heads = min(len(domain), max(most // 2, most - len(range_)))
+            domain = self._most_frequent(domain, num_heads)
+            range_ = self._most_frequent(range_, most - num_heads)
         return domain, range_, bool(self.graph.allows_self_answers[number])
 
     def num_queries(self, number: int) -> int:
         """Return the number of queries of a relation."""
         domain, range_, _ = self.slots(number)
         return len(domain) + len(range_)
+
+    @cached_property
+    def _rows_by_relation(self) -> tuple[Ids, Ids]:
+        """Return the training triples by relation, and where those of each relation begin."""
+        relations = self.graph.train.relations
+        order = np.argsort(relations, kind="stable")
+        return order, np.searchsorted(relations[order], np.arange(len(self.graph.relations) + 1))
+
+    def _most_frequent(self, entities: Ids, count: int) -> Ids:
+        """Return the entities with the most training triples, in the order of their ids."""
+        order = np.argsort(-self._triples_per_entity[entities], kind="stable")
+        return np.sort(entities[order[:count]])
+
+    @cached_property
+    def _triples_per_entity(self) -> Ids:
+        train = self.graph.train
+        ends = np.concatenate([train.heads, train.tails])
+        return np.bincount(ends, minlength=len(self.graph.entities))
 
     def _min_log_prob(self, best: NewTriples) -> float:
         """Return the log p that one of the two answers must reach for the triple to qualify.

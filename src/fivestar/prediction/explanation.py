@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from torch import Tensor
 
 from fivestar.analysis.relations import relation_maps
 from fivestar.errors import SettingsError
+from fivestar.evaluation.calibration import Calibration
 from fivestar.evaluation.ranking import rank_answers
+from fivestar.evaluation.topk import answer_log_probs
 from fivestar.geometry.classification import MobiusClass, classify
 from fivestar.geometry.fixed_points import multiplier
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
@@ -25,7 +27,9 @@ from fivestar.models.fivestar import FiveStarE
 from fivestar.models.neural import ConvE
 from fivestar.models.similarity import Biased, Similarity
 from fivestar.notebook import html_table
-from fivestar.prediction.neighbors import Analogy, analogous_facts
+from fivestar.prediction.evidence import Evidence, count_evidence
+from fivestar.prediction.findings import describe_pattern, findings_of
+from fivestar.prediction.neighbors import Analogy, analogous_facts, cosine_similarities
 from fivestar.prediction.path_patterns import SupportingPaths, supporting_paths
 from fivestar.prediction.paths import TripleIds
 from fivestar.prediction.predictions import (
@@ -42,14 +46,16 @@ TOLERANCE = 0.05
 
 @dataclass(frozen=True)
 class FilteredRank:
-    """A realistic filtered rank (ties get the mean) and the number of candidates.
+    """A realistic filtered rank (ties get the mean), the number of candidates, the probability.
 
     Other known answers are no candidates, nor is the query's own entity where predictions omit it
-    (`fivestar.KnowledgeGraph.allows_self_answers`).
+    (`fivestar.KnowledgeGraph.allows_self_answers`). The calibrated probability is that of the
+    answer to this query; None as for `fivestar.prediction.predictions.Prediction`.
     """
 
     rank: float
     candidates: int
+    probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,11 +106,14 @@ class Explanation:
     Attributes:
         head, relation, tail: the triple.
         score: score of the model.
+        probability: probability of the triple, the mean over its tail query and its head query, as
+            `fivestar.TrainedModel.score` has it.
         tail_rank: rank of the tail among all tails.
         head_rank: rank of the head among all heads.
         splits: splits that hold the triple; empty if it is new.
         state: "in train", "held out" or "new", as for `fivestar.prediction.predictions.Prediction`.
         relation_triples: number of training triples of the relation.
+        evidence: similar entities and other answers, counted in train.
         analogies: most similar training triples of the relation.
         paths: most reliable paths between head and tail in train.
         dimensions: largest contributions; None if the score is not a sum over dimensions.
@@ -114,11 +123,13 @@ class Explanation:
     relation: Named
     tail: Named
     score: float
+    probability: float | None
     tail_rank: FilteredRank
     head_rank: FilteredRank
     splits: tuple[str, ...]
     state: State
     relation_triples: int
+    evidence: Evidence
     analogies: tuple[Analogy, ...]
     paths: SupportingPaths
     dimensions: Contributions | None
@@ -142,15 +153,14 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         rows = [
+            ("for" if each.supports else "against", each.text, "") for each in findings_of(self)
+        ]
+        rows += [
             ("analogous fact", f"{a.head} {self.relation} {a.tail}", f"cosine {a.similarity:.2f}")
             for a in self.analogies
         ]
         rows += [
-            (
-                "path",
-                p.example_text(),
-                "" if p.confidence is None else f"confidence {p.confidence:.1%}",
-            )
+            ("path", p.example_text(), describe_pattern(p, self.paths.base_rate))
             for p in self.paths.patterns
         ]
         if self.dimensions is not None:
@@ -176,10 +186,14 @@ class Explainer:
     Args:
         run: the model.
         steps: the steps of paths in its graph, if they are known already.
+        calibration: the map to probabilities; without it there are none.
     """
 
-    def __init__(self, run: Run, steps: Steps | None = None) -> None:
+    def __init__(
+        self, run: Run, steps: Steps | None = None, calibration: Calibration | None = None
+    ) -> None:
         self.run = run
+        self.calibration = calibration
         self.steps = steps or Steps.of(run.graph.train, len(run.graph.relations))
 
     def explain(self, head: str, relation: str, tail: str, top: int = 5) -> Explanation:
@@ -190,22 +204,34 @@ class Explainer:
         h, t = graph.entities.find(head), graph.entities.find(tail)
         r = graph.relations.find(relation)
         triple = TripleIds(h, r, t)
-        tail_rank, head_rank = _ranks(self.run, triple)
         splits = tuple(name for name, facts in graph.splits.items() if _contains(facts, triple))
+        state = state_of(splits[0] if splits else None, refit=self.run.is_refit)
+        tail_rank, head_rank = _ranks(self.run, triple)
+        if self.calibration is not None and state != "in train":
+            tail_rank, head_rank = _with_probabilities(
+                self.run, triple, self.calibration, (tail_rank, head_rank)
+            )
+        cosines = cosine_similarities(self.run.model, [h, t])
         return Explanation(
             Named.of(graph.entities, h),
             Named.of(graph.relations, r),
             Named.of(graph.entities, t),
             _score(self.run, triple),
+            _mean(tail_rank.probability, head_rank.probability),
             tail_rank,
             head_rank,
             splits,
-            state_of(splits[0] if splits else None, refit=self.run.is_refit),
+            state,
             int((graph.train.relations == r).sum()),
-            analogous_facts(self.run, triple, top),
+            count_evidence(graph, triple, cosines),
+            analogous_facts(self.run, triple, top, cosines),
             supporting_paths(graph, self.steps, triple, top),
             contributions(self.run, triple, top),
         )
+
+
+def _mean(tail: float | None, head: float | None) -> float | None:
+    return None if tail is None or head is None else (tail + head) / 2
 
 
 def _contains(triples: Triples, triple: TripleIds) -> bool:
@@ -238,6 +264,19 @@ def _ranks(run: Run, triple: TripleIds) -> tuple[FilteredRank, FilteredRank]:
     ranks = ranks.without_self(np.tile(hides_self, 2))
     tail, head = zip(ranks.realistic.tolist(), ranks.candidates.tolist(), strict=True)
     return FilteredRank(*tail), FilteredRank(*head)
+
+
+def _with_probabilities(
+    run: Run,
+    triple: TripleIds,
+    calibration: Calibration,
+    ranks: tuple[FilteredRank, FilteredRank],
+) -> tuple[FilteredRank, FilteredRank]:
+    """Add the calibrated probabilities of the tail and of the head to their ranks."""
+    fact = Triples.of([(triple.head, triple.relation, triple.tail)])
+    log_probs = answer_log_probs(run.model, *both_sides(fact, len(run.graph.relations)))
+    tail, head = calibration(log_probs).tolist()
+    return replace(ranks[0], probability=tail), replace(ranks[1], probability=head)
 
 
 def contributions(run: Run, triple: TripleIds, top: int) -> Contributions | None:

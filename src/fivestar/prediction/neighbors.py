@@ -107,12 +107,23 @@ def similar(run: Run, entity: str, top: int = 10) -> Neighbors:
     return Neighbors(Named.of(graph.entities, entity_id), neighbors)
 
 
-def analogous_facts(run: Run, triple: TripleIds, top: int) -> tuple[Analogy, ...]:
-    """Return the training triples of the relation most similar to `triple`, without itself."""
+def analogous_facts(
+    run: Run, triple: TripleIds, top: int, cosines: Tensor | None = None
+) -> tuple[Analogy, ...]:
+    """Return the training triples of the relation most similar to `triple`, without itself.
+
+    Args:
+        run: the model.
+        triple: the triple.
+        top: number of triples.
+        cosines: cosines (2, N) of its head and of its tail with all entities, if known already.
+    """
     train, entities = run.graph.train, run.graph.entities
     is_other = (train.heads != triple.head) | (train.tails != triple.tail)
     facts = train.take(np.flatnonzero((train.relations == triple.relation) & is_other))
-    to_head, to_tail = cosine_similarities(run.model, [triple.head, triple.tail])
+    if cosines is None:
+        cosines = cosine_similarities(run.model, [triple.head, triple.tail])
+    to_head, to_tail = cosines
     head_cosines = to_head[torch.as_tensor(facts.heads.astype(np.int64))]
     tail_cosines = to_tail[torch.as_tensor(facts.tails.astype(np.int64))]
     best = torch.topk((head_cosines + tail_cosines) / 2, min(top, len(facts)))

@@ -5,6 +5,10 @@ share of the pairs joined by it in train that also have the relation of the trip
 mining (AnyBURL: Meilicke et al., IJCAI 2019). Start entities are visited in random order until
 enough pairs are seen, so the work is bounded; if all were visited, the confidence is exact. The
 pair to explain does not count.
+
+That a path connects head and tail does not make it evidence: cities and the neighbors of their
+country are connected, and none of them has in_country. A pattern supports the triple only if its
+confidence exceeds the base rate, with which any head and tail of the relation have it.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ class PathPattern:
 
     `confidence` is the share of other pairs joined so in train that have the relation too:
     `support` of `pairs`, which are all there are if `exact`, else a sample. It is None if no other
-    pair is joined so.
+    pair is joined so. The pattern `supports` the triple if that exceeds the base rate.
     """
 
     links: tuple[Link, ...]
@@ -67,6 +71,7 @@ class PathPattern:
     pairs: int
     support: int
     exact: bool
+    supports: bool
 
     def example_text(self) -> str:
         """Return the example path as text."""
@@ -79,9 +84,12 @@ class SupportingPaths:
     """The most reliable path patterns.
 
     Attributes:
-        patterns: the best patterns, best first.
+        patterns: the best patterns, those that support the triple first, each group best first.
         num_patterns: number of patterns between head and tail.
         num_screened: number of patterns whose confidence was estimated.
+        num_measured: number of the best of these, measured with more pairs.
+        num_supporting: number of measured patterns that support the triple.
+        base_rate: share of all pairs of a head and a tail of the relation that have it.
         paths_by_length: number of paths per length (1 to 3).
         complete: whether all paths were counted, or (between hubs) a random part.
     """
@@ -89,6 +97,9 @@ class SupportingPaths:
     patterns: tuple[PathPattern, ...]
     num_patterns: int
     num_screened: int
+    num_measured: int
+    num_supporting: int
+    base_rate: float
     paths_by_length: dict[int, int]
     complete: bool
 
@@ -105,6 +116,10 @@ class Reliability:
     def confidence(self) -> float | None:
         """Return the share, or None if no other pair is joined so."""
         return self.support / self.pairs if self.pairs else None
+
+    def exceeds(self, base_rate: float) -> bool:
+        """Return whether joined pairs have the relation more often than any pairs."""
+        return self.support > base_rate * self.pairs
 
     @property
     def smoothed(self) -> float:
@@ -125,12 +140,21 @@ def supporting_paths(
     ranked = _best_first((estimator.of(s, _SCREENING_PAIRS), s, count) for s, count in screened)
     measured = ranked[: max(top, _MAX_MEASURED)]
     ranked = _best_first((estimator.of(s), s, count) for _, s, count in measured)
-    patterns = (
-        _pattern(graph, steps, triple, sequence, count, reliability)
+    base_rate = estimator.base_rate
+    ranked.sort(key=lambda each: not each[0].exceeds(base_rate))  # supporting ones first
+    patterns = tuple(
+        _pattern(graph, steps, triple, sequence, count, reliability, base_rate)
         for reliability, sequence, count in ranked[:top]
     )
     return SupportingPaths(
-        tuple(patterns), len(counts.keys), len(screened), counts.by_length(), counts.complete
+        patterns,
+        len(counts.keys),
+        len(screened),
+        len(ranked),
+        sum(reliability.exceeds(base_rate) for reliability, _, _ in ranked),
+        base_rate,
+        counts.by_length(),
+        counts.complete,
     )
 
 
@@ -141,6 +165,7 @@ def _pattern(
     sequence: tuple[int, ...],
     count: int,
     reliability: Reliability,
+    base_rate: float,
 ) -> PathPattern:
     relations = len(graph.relations)
     links = (
@@ -155,6 +180,7 @@ def _pattern(
         reliability.pairs,
         reliability.support,
         reliability.exact,
+        reliability.exceeds(base_rate),
     )
 
 
@@ -234,6 +260,8 @@ class PathReliability:
         facts = train.take(np.flatnonzero(train.relations == triple.relation))
         self.related = np.sort(self._pair_keys(facts.heads, facts.tails))
         self.own_key = self._pair_keys(np.array([triple.head]), np.array([triple.tail]))[0]
+        num_pairs = len(np.unique(facts.heads)) * len(np.unique(facts.tails))
+        self.base_rate = len(np.unique(self.related)) / num_pairs if num_pairs else 0.0
 
     def of(self, sequence: tuple[int, ...], enough: int = ENOUGH_PAIRS) -> Reliability:
         """Estimate the reliability of a pattern from about `enough` pairs."""

@@ -350,7 +350,7 @@ class TrainedModel(Run):
             UnknownName, AmbiguousName: if a name cannot be resolved.
         """
         self.model.shard.require_whole()
-        return Explainer(self, self._steps).explain(head, relation, tail, top)
+        return Explainer(self, self._steps, self.calibration).explain(head, relation, tail, top)
 
     def similar(self, entity: str, top: int = 10) -> Neighbors:
         """Return the nearest neighbors of an entity by centered cosine.

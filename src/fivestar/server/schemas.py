@@ -233,6 +233,48 @@ class RelationCount(Named):
     num_triples: int
 
 
+class ProbableFact(NamedTriple):
+    """A triple that the graph does not hold; `probability` is null without calibration."""
+
+    probability: float | None
+
+
+class RelationFacts(Named):
+    """A relation and its number of probable facts."""
+
+    num_facts: int
+
+
+class SearchScope(BaseModel):
+    """How much was searched: all of it, or the heads and tails with the most facts.
+
+    `queries` of `num_queries` were answered, in `relations` of `num_relations` relations;
+    `num_candidates` is the number of pairs of head and tail.
+    """
+
+    relations: int
+    num_relations: int
+    queries: int
+    num_queries: int
+    num_candidates: int
+    is_complete: bool
+
+
+class CompletionResponse(BaseModel):
+    """The most probable new facts, once the search for them is done.
+
+    `relations` are those that have any. `searched` is null while the search is running.
+    """
+
+    run: str
+    status: Literal["running", "done"]
+    progress: float
+    facts: list[ProbableFact]
+    num_facts: int
+    relations: list[RelationFacts]
+    searched: SearchScope | None
+
+
 class RelationsResponse(BaseModel):
     """All relations, most frequent first."""
 

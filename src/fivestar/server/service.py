@@ -30,6 +30,7 @@ from fivestar.prediction.explanation import TOLERANCE
 from fivestar.prediction.predictions import Prediction, QueryIds
 from fivestar.prediction.trained_model import load
 from fivestar.server.batching import BATCH_WORK, BatchedQuery, Batcher
+from fivestar.server.completion import Completions, manifest_hash
 from fivestar.server.cost import CostModel
 from fivestar.server.lanes import Lane, request_context
 from fivestar.server.metrics import Metrics
@@ -77,6 +78,7 @@ class Service:
             for name, served in self.models.items()
             for lane in (self.scoring, self.large)
         }
+        self.completions = Completions(self.limits.queued_requests)
         self._unsent_answers = 0
         self.started_folder = settings.started_folder
         self._on_ready = on_ready
@@ -96,6 +98,7 @@ class Service:
         self.is_ready = False
         for lane in self._lanes:
             lane.close()
+        self.completions.close()
 
     def model(self, run: str | None) -> ServedModel:
         """Return a model by the name of its run; by default the first."""
@@ -167,7 +170,9 @@ class ServedModel:
         self, name: str, folder: Path, weights: Path | None = None, cache_bytes: int = 0
     ) -> None:
         self.name = name
+        self.folder = folder
         self.model = load(folder, weights=weights)
+        self.manifest_hash = manifest_hash(folder)
         self.graph = self.model.graph
         self.cost = CostModel(self.model)
         self.cache = ByteCache(cache_bytes)

@@ -60,19 +60,19 @@ async def entities(
 ) -> Response:
     """Search entities by name; without `q`, return those with the most triples."""
     service.check_top(limit)
-    return await _respond(service.lookup, served, lambda: {"entities": served.entities(q, limit)})
+    return await respond(service.lookup, served, lambda: {"entities": served.entities(q, limit)})
 
 
 @router.get("/entity", response_model=schemas.EntityResponse)
 async def entity(service: WithService, served: WithModel, name: Name) -> Response:
     """Return an entity with some of its triples."""
-    return await _respond(service.lookup, served, lambda: served.card(name))
+    return await respond(service.lookup, served, lambda: served.card(name))
 
 
 @router.get("/relations", response_model=schemas.RelationsResponse)
 async def relations(service: WithService, served: WithModel) -> Response:
     """List all relations, most frequent first."""
-    return await _respond(
+    return await respond(
         service.lookup, served, lambda: {"relations": served.relations()}, key="relations"
     )
 
@@ -80,7 +80,7 @@ async def relations(service: WithService, served: WithModel) -> Response:
 @router.get("/types", response_model=schemas.TypesResponse)
 async def types(service: WithService, served: WithModel) -> Response:
     """List all entity types, most frequent first."""
-    return await _respond(service.lookup, served, lambda: {"types": served.types()}, key="types")
+    return await respond(service.lookup, served, lambda: {"types": served.types()}, key="types")
 
 
 @router.get("/similar", response_model=schemas.NeighborsResponse)
@@ -96,7 +96,7 @@ async def similar(service: WithService, served: WithModel, entity: Name, top: To
             "neighbors": [each.as_json() for each in served.model.similar(name, top)],
         }
 
-    return await _respond(service.analysis, served, neighbors)
+    return await respond(service.analysis, served, neighbors)
 
 
 @router.get("/explain", response_model=schemas.ExplainResponse)
@@ -115,7 +115,7 @@ async def explain(
         h, r, t = (each["id"] for each in served.named_query(ids).values())
         return {"explanation": served.model.explain(h, r, t, top).as_json()}
 
-    return await _respond(service.analysis, served, explanation)
+    return await respond(service.analysis, served, explanation)
 
 
 @router.get("/geometry", response_model=schemas.GeometryResponse)
@@ -125,7 +125,7 @@ async def geometry(service: WithService, served: WithModel, relation: Name) -> R
         require_mobius(served.model)
     except SettingsError as error:
         raise Problem(409, str(error), "no-geometry") from error
-    return await _respond(service.lookup, served, lambda: served.geometry(relation))
+    return await respond(service.lookup, served, lambda: served.geometry(relation))
 
 
 @router.get("/map", response_model=schemas.MapResponse)
@@ -138,16 +138,16 @@ async def entity_map(
     """Project the entities with the most triples onto the plane; the first t-SNE is slow."""
     lane = service.projection if method == "tsne" else service.analysis
     key = (method, limit)
-    return await _respond(lane, served, lambda: served.map(method, limit), key=key)
+    return await respond(lane, served, lambda: served.map(method, limit), key=key)
 
 
 @router.get("/graph", response_model=schemas.StatisticsResponse)
 async def graph(service: WithService, served: WithModel) -> Response:
     """Return statistics of the graph: counts, degrees, relation categories, patterns, leaks."""
-    return await _respond(service.analysis, served, served.statistics, key="graph")
+    return await respond(service.analysis, served, served.statistics, key="graph")
 
 
-async def _respond(
+async def respond(
     lane: Lane, served: ServedModel, make: Callable[[], Json], key: Hashable = None
 ) -> Response:
     """Make a response in a lane; with a key it is made once, and cached."""

@@ -1,0 +1,193 @@
+"""The first view, and a walk through the page as a person takes it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import httpx
+import pytest
+from tests.browser.waiting import expect
+
+PHONE = {"width": 390, "height": 844}
+
+
+def facts(page):
+    return page.locator("li.probable-fact")
+
+
+@pytest.fixture(scope="module")
+def completion(address):
+    """The most probable facts according to the service."""
+    for _ in range(600):
+        reply = httpx.get(f"{address}/api/completion", params={"limit": 100}, timeout=60).json()
+        if reply["status"] == "done":
+            return reply
+    raise AssertionError("the search did not end")
+
+
+def test_a_walk(visiting, address, completion):
+    """Home, why, ask, and a shared link, on a phone."""
+    visit = visiting(address, viewport=PHONE, has_touch=True, reduced_motion="reduce")
+    visit.open()
+    page = visit.page
+    # Five sentences, each with a probability.
+    expect(page.get_by_role("heading", name="Links this graph is probably missing")).to_be_visible()
+    expect(facts(page)).to_have_count(5)
+    best = completion["facts"][0]
+    sentence = facts(page).first.locator(".sentence").inner_text()
+    assert sentence.startswith(best["head"]["label"])
+    assert sentence.endswith(best["tail"]["label"])
+    assert re.fullmatch(r"\S.* (is|has|uses) .*\S", sentence), sentence
+    for row in facts(page).all():
+        assert re.fullmatch(r"\d+(\.\d)? %", row.locator(".figure").inner_text())
+    # Why? opens under its fact, and says what is for and against it.
+    why = facts(page).first.get_by_role("button", name="Why?")
+    why.click()
+    box = facts(page).first.get_by_role("region", name="Why")
+    expect(box.get_by_role("heading", name="For and against")).to_be_visible()
+    expect(box.locator(".finding").first).to_contain_text(re.compile("most similar|path"))
+    expect(page.locator("#why-title")).to_be_focused()
+    shared = page.url
+    page.keyboard.press("Escape")
+    expect(box).to_be_hidden()
+    expect(why).to_be_focused()
+    # The head leads to the query about it.
+    facts(page).first.get_by_role("link").first.click()
+    expect(page.get_by_role("combobox", name="Entity")).to_have_value(best["head"]["label"])
+    first = page.locator("li.answer").first
+    expect(first).to_be_visible()
+    box = first.bounding_box()
+    assert box["y"] + box["height"] <= PHONE["height"]
+    known = page.locator("li.answer:has(.badge.train)")
+    assert all("%" not in text for text in known.all_inner_texts())
+    # The shared link opens the same explanation.
+    again = visiting(address, viewport=PHONE)
+    again.page.goto(shared)
+    expect(facts(again.page).first.get_by_role("region", name="Why")).to_be_visible()
+
+
+def test_show_more_and_the_filter(visit, completion):
+    visit.open()
+    page = visit.page
+    expect(facts(page)).to_have_count(5)
+    page.get_by_role("button", name="Show more").click()
+    expect(facts(page)).to_have_count(15)
+    expect(facts(page).nth(5).locator("a").first).to_be_focused()
+    assert "shown=15" in page.url
+    relation = next(each for each in completion["relations"] if each["id"] == "has_capital")
+    page.locator("#home-relation").select_option(relation["id"])
+    expect(facts(page)).to_have_count(min(5, relation["num_facts"]))
+    titles = facts(page).locator(".predicate, .arrow")
+    assert {each.get_attribute("title") for each in titles.all()} == {relation["id"]}
+    page.reload()
+    expect(page.locator("#home-relation")).to_have_value(relation["id"])
+    page.get_by_role("link", name="Home").click()
+    expect(page.locator("#home-relation")).to_have_value("")
+
+
+def test_the_reverse_of_a_fact_is_not_listed_again(visit):
+    visit.open("view=home&relation=neighbour_of&shown=20")
+    page = visit.page
+    expect(facts(page)).to_have_count(20)
+    pairs = [
+        tuple(link.get_attribute("href").split("&")[0] for link in row.locator("a.entity").all())
+        for row in facts(page).all()
+    ]
+    assert not {(tail, head) for head, tail in pairs} & set(pairs)
+    expect(page.get_by_text("And the other way round").first).to_contain_text("%")
+
+
+def test_what_was_searched(visit, completion):
+    visit.open()
+    scope = visit.page.locator(".scope")
+    expect(scope).to_contain_text(f"{completion['searched']['num_candidates']:,} possible facts")
+    expect(scope).to_contain_text("9 relations")
+
+
+def answered(completion, **changes):
+    return {
+        "status": 200,
+        "content_type": "application/json",
+        "body": json.dumps({**completion, **changes}),
+    }
+
+
+def test_a_search_in_progress_and_a_large_graph(visiting, address, completion):
+    visit = visiting(address)
+    page = visit.page
+    replies = [
+        answered(completion, status="running", progress=0.4, facts=[], searched=None),
+        answered(
+            completion,
+            facts=completion["facts"][:5],
+            searched={
+                "relations": 20,
+                "num_relations": 800,
+                "queries": 400,
+                "num_queries": 40_000,
+                "num_candidates": 9_000,
+                "is_complete": False,
+            },
+        ),
+    ]
+    page.route("**/api/completion*", lambda route: route.fulfill(**replies[0]))
+    visit.open()
+    expect(page.locator("#home-body .loading")).to_contain_text("Searching the graph")
+    expect(page.get_by_role("progressbar")).to_have_attribute("value", "0.4")
+    del replies[0]
+    expect(facts(page)).to_have_count(5)
+    scope = page.locator(".scope")
+    expect(scope).to_contain_text("the 20 most frequent of 800 relations")
+    expect(scope).to_contain_text("1.0 % of all heads and tails")
+
+
+def test_no_probable_fact(visiting, address, completion):
+    visit = visiting(address)
+    empty = answered(completion, facts=[], num_facts=0, relations=[])
+    visit.page.route("**/api/completion*", lambda route: route.fulfill(**empty))
+    visit.open()
+    expect(visit.page.get_by_role("heading", name="No probable fact found")).to_be_visible()
+
+
+def test_an_unknown_relation_leads_back(visiting, address):
+    visit = visiting(address)
+    visit.open("view=home&relation=in_countri")
+    visit.page.get_by_role("link", name="Show all relations").click()
+    expect(facts(visit.page)).to_have_count(5)
+
+
+def test_by_keyboard_and_announced(visit):
+    visit.open()
+    page = visit.page
+    expect(facts(page)).to_have_count(5)
+    expect(page.locator("#status")).to_have_text("5 probable facts.")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('why-button')"):
+            break
+    page.keyboard.press("Enter")
+    expect(page.locator("#why-title")).to_be_focused()
+    expect(page.locator("#why-body h4").first).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # close
+    expect(page.locator("#why")).to_be_hidden()
+    button = facts(page).first.get_by_role("button")
+    expect(button).to_be_focused()
+    expect(button).to_have_attribute("aria-expanded", "false")
+
+
+def test_an_explanation_does_not_contradict_itself(visit):
+    """No path supports an answer that the rest of the page ranks high: the page says so."""
+    visit.open("entity=Lyon&relation=in_country&why=Germany")
+    why = visit.page.locator("#why-body")
+    expect(why.locator(".finding.against").filter(has_text="another tail")).to_contain_text(
+        "France"
+    )
+    expect(why.get_by_text("No path supports it")).to_be_visible()
+    more = why.locator("details")
+    more.locator("summary").click()
+    expect(more).to_contain_text("None of")
+    text = why.inner_text()
+    assert "Confidence" not in text
+    assert "0.0 %" not in text
