@@ -106,7 +106,7 @@ export interface Explanation extends Triple {
 
 export type MapClass =
   "identity" | "parabolic" | "elliptic" | "circular" | "hyperbolic" | "loxodromic" | "degenerate";
-type Pair = [number, number];
+export type Pair = [number, number];
 
 export interface DimensionMap {
   dimension: number;
@@ -123,6 +123,40 @@ export interface Geometry {
   num_triples: number;
   class_shares: Partial<Record<MapClass, number>>;
   dimensions: DimensionMap[];
+}
+
+/** A fact in one dimension; null is ∞. */
+export interface FactPoint {
+  head: Named;
+  tail: Named;
+  split: Split | null;
+  is_answer: boolean;
+  position: Pair;
+  image: Pair | null;
+  target: Pair;
+  nearest: Named;
+  lands: boolean;
+}
+
+export interface RankedDimension {
+  dimension: number;
+  map_class: MapClass;
+  contribution: number;
+  landing_count: number;
+}
+
+export interface SphereFacts {
+  relation: Named;
+  pairing: "hermitian" | "bilinear";
+  dimension: number;
+  chosen_by: "request" | "contribution to the answer" | "landing" | "mean contribution";
+  /** The modulus at the equator of the sphere. */
+  scale: number;
+  num_facts: number;
+  facts: FactPoint[];
+  landing: { count: number; total: number; expected: number; deviation: number; is_telling: boolean };
+  sentence: string | null;
+  dimensions: RankedDimension[];
 }
 
 export interface MapPoint extends Named {
