@@ -59,7 +59,7 @@ def brute_force(run, relation, facts, dimension):
     if run.settings.model.options["pairing"] == "bilinear":
         tail = {name: z.conjugate() for name, z in tail.items()}
     moduli = [abs(head[row["head"]]) for row in names] + [abs(tail[row["tail"]]) for row in names]
-    scale = sorted(moduli)[(len(moduli) - 1) // 2]
+    scale = 3 * sorted(moduli)[(len(moduli) - 1) // 2]
     relation_name = run.graph.relations.name_of(relation)
     known = {tuple(row.values()) for row in run.graph.named(run.graph.facts).to_pylist()}
     own = {h: {t for t in tail if (h, relation_name, t) in known} for h in head}

@@ -1,4 +1,4 @@
-"""The other views: the sphere, the map, two runs side by side; themes and narrow screens."""
+"""The other views: the map, two runs side by side; themes and narrow screens."""
 
 from __future__ import annotations
 
@@ -25,92 +25,6 @@ SHOWN = {
 def open_view(visit, name):
     visit.open(VIEWS[name])
     expect(visit.page.locator(SHOWN[name]).first).to_be_visible()
-
-
-def test_geometry(visit):
-    open_view(visit, "geometry")
-    page = visit.page
-    expect(page.get_by_role("radio")).to_have_count(20)
-    facts = page.locator(".map-facts")
-    expect(facts).to_contain_text("Dimension 0")
-    for name in ("Fixed points", "Multiplier k", "Matrix"):
-        expect(facts).to_contain_text(name)
-    page.get_by_role("radio", name="Dimension 7, ").click()
-    expect(facts).to_contain_text("Dimension 7")
-    assert "dim=7" in page.url
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("radio", name="Dimension 8, ")).to_be_focused()
-    expect(facts).to_contain_text("Dimension 8")
-
-
-def test_sphere_rotates_by_keys_and_drag(visit):
-    open_view(visit, "geometry")
-    page = visit.page
-    page.get_by_role("button", name="Pause").click()
-    stage = page.locator(".stage")
-    pictures = [stage.screenshot()]
-    stage.focus()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowUp")
-    page.wait_for_timeout(300)
-    pictures.append(stage.screenshot())
-    box = stage.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 120, y + 40, steps=4)
-    page.mouse.up()
-    page.wait_for_timeout(300)
-    pictures.append(stage.screenshot())
-    assert len(set(pictures)) == 3
-
-
-def test_plane_shows_the_progress_of_the_map(visit):
-    open_view(visit, "geometry")
-    plane, slider = (
-        visit.page.locator("canvas.plane"),
-        visit.page.get_by_label("Progress of the map"),
-    )
-    done = plane.screenshot()
-    slider.fill("0")
-    visit.page.wait_for_timeout(100)
-    assert plane.screenshot() != done
-    slider.fill("100")
-    visit.page.wait_for_timeout(100)
-    assert plane.screenshot() == done
-
-
-def test_reduced_motion(visiting, address):
-    visit = visiting(address, reduced_motion="reduce")
-    open_view(visit, "geometry")
-    stage = visit.page.locator(".stage")
-    expect(visit.page.get_by_role("button", name="Play")).to_be_visible()
-    visit.page.wait_for_timeout(500)
-    before = stage.screenshot()
-    visit.page.wait_for_timeout(500)
-    assert stage.screenshot() == before
-
-
-def test_model_without_mobius_maps(visit):
-    visit.open("view=geometry&run=complex&relation=in_country")
-    expect(visit.page.get_by_role("heading", name="No Möbius maps in this model")).to_be_visible()
-
-
-def test_plane_without_webgl(visiting, address):
-    visit = visiting(address)
-    forbid = """
-      const original = HTMLCanvasElement.prototype.getContext;
-      HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-        return kind.startsWith("webgl") ? null : original.call(this, kind, ...rest);
-      };
-    """
-    visit.page.add_init_script(forbid)
-    visit.open(VIEWS["geometry"])
-    expect(visit.page.get_by_role("heading", name="No 3-D graphics")).to_be_visible()
-    expect(visit.page.locator("canvas.plane")).to_be_visible()
-    # three.js says on the console that it got no context, and rightly so.
-    assert all("THREE.WebGLRenderer" in fault for fault in visit.faults)
-    visit.faults.clear()
 
 
 def test_map(visit):

@@ -44,7 +44,7 @@ def test_images_are_those_of_the_map(client):
     moduli = [
         abs(complex_of(fact[key])) for fact in found["facts"] for key in ("position", "target")
     ]
-    assert found["scale"] == pytest.approx(np.sort(moduli)[len(moduli) // 2 - 1])
+    assert found["scale"] == pytest.approx(3 * np.sort(moduli)[len(moduli) // 2 - 1])
     assert [fact["head"]["label"] for fact in found["facts"][:2]] == ["Beijing", "New Delhi"]
 
 

@@ -17,7 +17,7 @@ const TITLES: Record<View, string> = { ask: "Ask", geometry: "Geometry", map: "M
 class Page {
   private readonly form = new QueryForm(byId("query"));
   private readonly ask = new AskView(this.form);
-  private readonly geometry = new GeometryView();
+  private readonly geometry = new GeometryView(this.form);
   private readonly map = new MapView();
   private readonly compare = new CompareView(this.form);
   private readonly about = new About();

@@ -16,6 +16,8 @@ export interface State {
   /** The answer that is explained. */
   why: string | null;
   dim: number | null;
+  /** How far heads are along the flow on the sphere, from 0 to 1. */
+  s: number;
   /** The run to compare with. */
   other: string | null;
   method: Method;
@@ -32,6 +34,7 @@ const DEFAULTS: State = {
   type: null,
   why: null,
   dim: null,
+  s: 0,
   other: null,
   method: "pca",
 };
@@ -44,6 +47,11 @@ function oneOf<T extends string>(value: string | null, choices: readonly T[], ot
 
 function whole(value: string | null): number | null {
   return value !== null && /^\d{1,6}$/.test(value) ? Number(value) : null;
+}
+
+function share(value: string | null): number {
+  const number = value !== null && /^[01](\.\d{1,6})?$/.test(value) ? Number(value) : 0;
+  return Math.min(1, number);
 }
 
 function parse(hash: string): State {
@@ -61,6 +69,7 @@ function parse(hash: string): State {
     type: text("type"),
     why: text("why"),
     dim: whole(given.get("dim")),
+    s: share(given.get("s")),
     other: text("other"),
     method: oneOf(given.get("method"), ["pca", "tsne"], DEFAULTS.method),
   };
@@ -90,14 +99,22 @@ function changed(): void {
 
 window.addEventListener("popstate", changed);
 
-/** The URL of the current state with some changes. A new query closes the explanation. */
+/** The URL of the current state with some changes. Another query closes the explanation. */
 export function href(change: Partial<State>): string {
   return format(withChange(change));
 }
 
 function withChange(change: Partial<State>): State {
-  const isOtherQuery = "entity" in change || "relation" in change || "side" in change || "run" in change;
-  return { ...state, ...(isOtherQuery && { why: null }), ...change };
+  const differs = (name: keyof State): boolean => name in change && change[name] !== state[name];
+  const isOtherQuery = (["entity", "relation", "side", "run"] as const).some(differs);
+  return {
+    ...state,
+    ...(isOtherQuery && { why: null }),
+    // Dimensions of another relation or run have nothing to do with those of this one.
+    ...((differs("relation") || differs("run")) && { dim: null }),
+    ...((isOtherQuery || differs("dim")) && { s: 0 }),
+    ...change,
+  };
 }
 
 /** Navigate to another state, with a history entry. */

@@ -84,11 +84,12 @@ class FactPoints:
     def scale(self) -> Tensor:
         """Return per dimension (d) the modulus that is shown as the equator of the sphere.
 
-        It is the median of the moduli of heads and targets: they would all be near one pole
-        otherwise. Distances on the sphere are those of points divided by it.
+        It is three times the median of the moduli of heads and targets, so that most points are on
+        the side of 0, and can be seen at once. Distances on the sphere are those of points divided
+        by it.
         """
         moduli = torch.cat([self.heads, self.targets]).abs()
-        return moduli.median(dim=0).values.clamp_min(1e-12)
+        return 3 * moduli.median(dim=0).values.clamp_min(1e-12)
 
 
 def choose_facts(
