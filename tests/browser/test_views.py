@@ -28,7 +28,7 @@ def open_view(visit, name):
 
 
 def test_map(visit):
-    open_view(visit, "map")
+    visit.open("view=map&method=pca&entity=Lyon")
     page = visit.page
     expect(page.locator("#map-named")).to_contain_text("Lyon")
     canvas = page.locator("canvas.map")
@@ -49,7 +49,7 @@ def test_map(visit):
 
 
 def test_map_by_pointer(visit):
-    visit.open("view=map")
+    visit.open("view=map&method=pca")
     page = visit.page
     canvas = page.locator("canvas.map")
     expect(canvas).to_be_visible()
@@ -67,11 +67,48 @@ def test_map_by_pointer(visit):
 
 
 def test_map_by_tsne(visit):
+    """PCA is shown at once, t-SNE when it is computed; what is selected stays selected."""
+    page = visit.page
+    held = []
+    page.route("**/api/map?*tsne*", lambda route: held.append(route))  # noqa: PLW0108
     open_view(visit, "map")
-    visit.page.get_by_role("radio", name="t-SNE").check()
-    expect(visit.page.locator("#map-body")).not_to_have_attribute("aria-busy", "true")
-    expect(visit.page.locator("canvas.map")).to_be_visible()
-    assert "method=tsne" in visit.page.url
+    canvas = page.locator("canvas.map")
+    expect(canvas).to_have_attribute("data-method", "pca")
+    expect(page.get_by_text("t-SNE is being computed")).to_be_visible()
+    expect(page.get_by_role("radio", name="t-SNE")).to_be_checked()
+    expect(page.locator(".map-count")).to_contain_text(
+        "2,000 of 2,149 entities, those with the most facts."
+    )
+    expect(page.locator("#map-text")).to_contain_text("city")
+    before = canvas.screenshot()
+    for route in held:
+        route.continue_()
+    page.unroute("**/api/map?*tsne*")
+    expect(canvas).to_have_attribute("data-method", "tsne")
+    expect(page.get_by_text("Layout by t-SNE.")).to_be_visible()
+    expect(page.locator("#map-named")).to_contain_text("Lyon")
+    assert canvas.screenshot() != before
+    page.get_by_role("radio", name="PCA").check()
+    expect(canvas).to_have_attribute("data-method", "pca")
+    assert "method=pca" in page.url
+
+
+def test_map_without_tsne(visiting, address):
+    """Where scikit-learn is missing, there is nothing to choose, and no error."""
+    visit = visiting(address)
+
+    def without(route):
+        answer = route.fetch()
+        runs = answer.json()
+        for run in runs["runs"]:
+            run["map_methods"] = ["pca"]
+        route.fulfill(response=answer, json=runs)
+
+    visit.page.route("**/api/runs", without)
+    open_view(visit, "map")
+    expect(visit.page.locator("canvas.map")).to_have_attribute("data-method", "pca")
+    expect(visit.page.get_by_text("t-SNE")).to_have_count(0)
+    expect(visit.page.get_by_role("group", name="Layout")).to_be_hidden()
 
 
 def test_compare_two_runs(visit):

@@ -15,6 +15,7 @@ export interface RunInfo {
   has_types: boolean;
   has_geometry: boolean;
   is_calibrated: boolean;
+  map_methods: ("pca" | "tsne")[];
   metrics: { mrr?: number | null } | null;
 }
 
@@ -168,6 +169,7 @@ export interface MapPoint extends Named {
 export interface EntityMap {
   run: string;
   method: "pca" | "tsne";
+  num_entities: number;
   types: string[];
   points: MapPoint[];
 }

@@ -21,12 +21,20 @@ export class Scatter {
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
-    private readonly map: EntityMap,
+    private map: EntityMap,
     private readonly onName: (point: MapPoint | null) => void,
     private readonly onChoose: (point: MapPoint) => void,
   ) {
     new ResizeObserver(() => this.draw()).observe(canvas);
     this.listen();
+  }
+
+  /** Show the same entities in another layout. */
+  replace(map: EntityMap): void {
+    const { named } = this;
+    this.map = map;
+    this.named = map.points.find(({ id }) => id === named?.id) ?? null;
+    this.reset();
   }
 
   /** Hide the points of a type, or show them again. */

@@ -20,7 +20,8 @@ export interface State {
   s: number;
   /** The run to compare with. */
   other: string | null;
-  method: Method;
+  /** The layout of the map; null is the best one that the server has. */
+  method: Method | null;
 }
 
 const DEFAULTS: State = {
@@ -36,7 +37,7 @@ const DEFAULTS: State = {
   dim: null,
   s: 0,
   other: null,
-  method: "pca",
+  method: null,
 };
 
 export const TOP_CHOICES = [10, 25, 50, 100] as const;
@@ -71,7 +72,7 @@ function parse(hash: string): State {
     dim: whole(given.get("dim")),
     s: share(given.get("s")),
     other: text("other"),
-    method: oneOf(given.get("method"), ["pca", "tsne"], DEFAULTS.method),
+    method: (["pca", "tsne"] as const).find((method) => method === given.get("method")) ?? null,
   };
 }
 

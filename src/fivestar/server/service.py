@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from fastapi import Request
 
 from fivestar.analysis.clustering import Method, TypedEntities, entity_map
 from fivestar.analysis.relations import relation_maps, require_mobius
-from fivestar.analysis.tsne import project_in_process
 from fivestar.cancellation import cancel_when, check_cancelled
 from fivestar.errors import AmbiguousName, Cancelled, SettingsError, UnknownName
 from fivestar.geometry.classification import MobiusClass, classify
@@ -29,6 +28,7 @@ from fivestar.graph.vocabulary import Vocabulary
 from fivestar.prediction.explanation import TOLERANCE
 from fivestar.prediction.predictions import Prediction, QueryIds
 from fivestar.prediction.trained_model import load
+from fivestar.server.background import Background, map_methods, saved_projection
 from fivestar.server.batching import BATCH_WORK, BatchedQuery, Batcher
 from fivestar.server.cost import CostModel
 from fivestar.server.lanes import Lane, request_context
@@ -77,6 +77,7 @@ class Service:
             for name, served in self.models.items()
             for lane in (self.scoring, self.large)
         }
+        self.background = Background()
         self._unsent_answers = 0
         self.started_folder = settings.started_folder
         self._on_ready = on_ready
@@ -167,6 +168,7 @@ class ServedModel:
         self, name: str, folder: Path, weights: Path | None = None, cache_bytes: int = 0
     ) -> None:
         self.name = name
+        self.folder = folder
         self.model = load(folder, weights=weights)
         self.graph = self.model.graph
         self.cost = CostModel(self.model)
@@ -198,6 +200,7 @@ class ServedModel:
             "has_types": self.graph.types is not None,
             "has_geometry": self._has_geometry,
             "is_calibrated": self.model.calibration is not None,
+            "map_methods": map_methods(),
             "metrics": {k: v for k, v in valid.items() if k in shown} if valid else None,
         }
 
@@ -378,7 +381,8 @@ class ServedModel:
         index = {name: at for at, name in enumerate(legend)}
         untyped = np.zeros(len(entities), np.int64)
         typed = TypedEntities(legend, entities, untyped)
-        xy = entity_map(self.model, typed, method, project=project_in_process)
+        project = partial(saved_projection, folder=self.folder)
+        xy = entity_map(self.model, typed, method, project=project)
         xy = xy - (xy.max(axis=0) + xy.min(axis=0)) / 2
         xy = xy / np.abs(xy).max()
         points = []
@@ -388,7 +392,8 @@ class ServedModel:
             points.append(
                 {**label, "x": round(x, 5), "y": round(y, 5), "type": min(types, default=None)}
             )
-        return {"method": method, "types": legend, "points": points}
+        count = len(self.graph.entities)
+        return {"method": method, "num_entities": count, "types": legend, "points": points}
 
 
 def _map_json(
