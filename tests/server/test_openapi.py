@@ -20,7 +20,7 @@ def test_server_conforms_to_openapi(server, tmp_path):
         [command, *words], capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout[-5000:]
-    assert "Tested: 19" in done.stdout
+    assert "Tested: 20" in done.stdout
 
 
 def test_openapi_document(client):
@@ -63,6 +63,9 @@ def test_documentation_and_page_agree_with_openapi(client):
         ("SphereFacts", "SphereFactsResponse"),
         ("FactPoint", "FactPoint"),
         ("RankedDimension", "RankedDimension"),
+        ("RunComparison", "CompareResponse"),
+        ("QueryComparison", "QueryComparison"),
+        ("RelationComparison", "RelationComparison"),
         ("MapPoint", "MapPoint"),
         ("EntityMap", "MapResponse"),
     ],

@@ -174,6 +174,34 @@ export interface EntityMap {
   points: MapPoint[];
 }
 
+/** A query, and the rank of its true answer in both runs. */
+export interface QueryComparison extends Triple {
+  side: "tails" | "heads";
+  ranks: Pair;
+  difference: number;
+}
+
+export type ComparedMetrics = Record<"mrr" | "hits@1" | "hits@10", number>;
+
+export interface RelationComparison {
+  relation: Named;
+  num_queries: number;
+  metrics: [ComparedMetrics, ComparedMetrics];
+}
+
+export interface RunComparison {
+  run: string;
+  other: string;
+  split: "test" | "valid";
+  num_held_out: number;
+  num_triples: number;
+  num_relations: number;
+  metrics: [ComparedMetrics, ComparedMetrics];
+  difference: { mrr: number; low: number; high: number; p: number };
+  relations: RelationComparison[];
+  queries: QueryComparison[];
+}
+
 export interface GraphStatistics {
   entities?: number;
   relations?: number;

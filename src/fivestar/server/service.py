@@ -65,10 +65,13 @@ class Service:
             for (name, folder), copy in zip(folders.items(), weights, strict=True)
         }
         # Small batches of queries; single queries that take longer than a batch; names and lists;
-        # neighbors, explanations and statistics; t-SNE. Nobody waits for work in another lane.
-        self.scoring, self.large, self.lookup, self.analysis, self.projection = self._lanes = [
+        # neighbors, explanations and statistics; t-SNE; comparisons of two runs. Nobody waits for
+        # work in another lane.
+        self.scoring, self.large, self.lookup, self.analysis, self.projection, self.comparison = (
+            self._lanes
+        ) = [
             Lane(name, self.limits.queued_requests)
-            for name in ("scoring", "large", "lookup", "analysis", "projection")
+            for name in ("scoring", "large", "lookup", "analysis", "projection", "comparison")
         ]
         self.batchers = {
             (name, lane): Batcher(
