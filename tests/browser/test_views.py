@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 from tests.browser.conftest import TOKEN
 from tests.browser.waiting import expect
@@ -11,9 +12,11 @@ VIEWS = {
     "answers": "entity=Lyon&relation=in_country&why=France",
     "geometry": "view=geometry&relation=in_country",
     "map": "view=map&entity=Lyon",
+    "comparison": "view=compare",
     "compare": "view=compare&entity=France&relation=neighbour_of",
 }
 SHOWN = {
+    "comparison": ".disagreement",
     "welcome": ".welcome",
     "answers": "#why-body h4",
     "geometry": ".stage canvas",
@@ -124,6 +127,36 @@ def test_compare_two_runs(visit):
     expect(page.locator(".column").first.get_by_role("heading", name="complex")).to_be_visible()
 
 
+def test_largest_disagreements_first(visit):
+    """The list of the page is that of the server, and a query opens both lists of answers."""
+    open_view(visit, "comparison")
+    page = visit.page
+    found = httpx.get(f"{visit.address}/api/compare?other=complex", timeout=60).json()
+    rows = page.locator(".disagreement")
+    expect(rows).to_have_count(100)
+    gaps = rows.evaluate_all("rows => rows.map(row => Math.abs(row.dataset.difference))")
+    assert gaps == sorted(gaps, reverse=True)
+    first = found["queries"][0]
+    answer = first["tail" if first["side"] == "tails" else "head"]["label"]
+    ranks = [f"{rank:,g}" for rank in first["ranks"]]
+    expect(rows.first).to_contain_text(
+        f"{answer}: rank {ranks[0]} in fivestar, {ranks[1]} in complex"
+    )
+    held_out = f"All {found['num_triples']:,} test facts that neither run was trained on"
+    expect(page.locator("#compare-body")).to_contain_text(held_out)
+    table = page.get_by_role("region", name="Metrics per relation")
+    relation = found["relations"][0]
+    row = table.get_by_role("row").filter(has_text=relation["relation"]["label"]).first
+    for metrics in relation["metrics"]:
+        expect(row).to_contain_text(f"{metrics['mrr']:.3f}")
+    rows.first.get_by_role("link").click()
+    for name in ("fivestar", "complex"):
+        column = page.get_by_role("region", name=name, exact=True)
+        expect(column.locator("li.answer")).to_have_count(10)
+    page.get_by_role("link", name="All differences of these runs").click()
+    expect(rows).to_have_count(100)
+
+
 def test_compare_with_one_run(visiting, guarded_address):
     visit = visiting(guarded_address)
     visit.open("view=compare")
@@ -159,6 +192,13 @@ def test_phone_layout(visiting, address, name):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     heights = "buttons => buttons.filter(b => b.checkVisibility()).map(b => b.offsetHeight)"
     assert min(page.locator("button, select, nav a").evaluate_all(heights)) >= 44
+
+
+@pytest.mark.parametrize("name", ["geometry", "map", "comparison"])
+def test_narrowest_screens(visiting, address, name):
+    visit = visiting(address, viewport={"width": 320, "height": 700}, has_touch=True)
+    open_view(visit, name)
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 320
 
 
 def test_api_docs_work_offline(visiting, address):
