@@ -95,6 +95,19 @@ def test_sentence_and_text_alternative(visit):
     expect(page.locator(".fact-list .missed")).to_have_count(24 - len(landed))
 
 
+def test_bilinear_pairing_shows_conjugates(visiting, address):
+    visit = visiting(address)
+
+    def bilinear(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"pairing": "bilinear"})
+
+    visit.page.route("**/api/sphere?*", bilinear)
+    visit.open(CAPITALS)
+    expect(visit.page.locator(".sphere-key")).to_contain_text("conjugate of the tail")
+    expect(visit.page.locator("#sphere-text")).to_contain_text("the conjugates of their tails")
+
+
 def test_most_frequent_relation_is_the_default(visit):
     visit.open("view=geometry")
     expect(visit.page.get_by_role("combobox", name="Relation")).to_have_value("in_country")

@@ -36,3 +36,10 @@ test("a label stays on its side while it fits", () => {
   assert.equal(placeLabels([label(50, 195)], 200, 200, before)[0]?.side, 0);
   assert.equal(placeLabels([null], 200, 200)[0], null);
 });
+
+test("labels avoid the points of others where they can", () => {
+  const places = placeLabels([label(50, 50), label(75, 50)], 200, 200);
+  // Right of the first is the second point, left of it is free.
+  assert.equal(places[0]?.side, 1);
+  assert.equal(places[1]?.side, 0);
+});
