@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import shutil
 import time
+from functools import partial
 
 import httpx
 import numpy as np
@@ -98,6 +99,27 @@ def test_a_computation_outlives_its_request():
         assert calls == ["start"] * 2
 
     asyncio.run(requests())
+
+
+def test_only_a_few_computations_outlive_their_requests():
+    done = []
+
+    async def compute(number):
+        await asyncio.sleep(0.05)
+        done.append(number)
+
+    async def requests():
+        work = Background()
+        waiting = [
+            asyncio.create_task(work.run(number, partial(compute, number))) for number in range(6)
+        ]
+        await asyncio.sleep(0.01)
+        for task in waiting:
+            task.cancel()
+        await asyncio.sleep(0.2)
+
+    asyncio.run(requests())
+    assert done == [0, 1, 2, 3]
 
 
 def test_a_failure_is_not_kept():

@@ -1,7 +1,7 @@
 /** The geometry of a relation: facts of the graph on the sphere and in the plane, in one dimension. */
 import { type Geometry, get, LatestRequest, Problem, type RunInfo, type SphereFacts } from "./api";
 import { suggestions } from "./ask";
-import { announce, byId, type Child, h } from "./dom";
+import { byId, type Child, h } from "./dom";
 import { DimensionPicker } from "./dimensions";
 import { describeFacts, FactList } from "./fact-list";
 import { FactsInFlow } from "./facts-in-flow";
@@ -13,7 +13,7 @@ import { Plane } from "./plane";
 import { arrow } from "./parts";
 import type { QueryForm } from "./query-form";
 import type { Sphere } from "./sphere";
-import { adjust, current, go, type State } from "./state";
+import { adjust, current, go, href, type State } from "./state";
 import { count, plural } from "./text";
 import { onThemeChange } from "./theme";
 import { Transport } from "./transport";
@@ -78,7 +78,7 @@ export class GeometryView {
           return { geometry, facts };
         },
         ({ geometry, facts }) => this.draw(geometry, facts, state.dim),
-        (problem: Problem) => suggestions(problem, problem.detail.startsWith("no entity") ? "entity" : "relation"),
+        (problem: Problem) => remedies(problem, state),
       );
       void this.select(state, run);
     }
@@ -172,7 +172,6 @@ export class GeometryView {
     this.plane.show(this.facts, `--line-${chosen.map_class}`);
     this.sphere?.show(this.facts, `--line-${chosen.map_class}`);
     this.transport.show(current().s);
-    if (given.sentence) announce(given.sentence);
   }
 
   private move(s: number): void {
@@ -207,6 +206,15 @@ export class GeometryView {
 function answerOf({ entity, side, why }: State): { head: string | null; tail: string | null } {
   if (entity === null) return { head: null, tail: null };
   return side === "tails" ? { head: entity, tail: why } : { head: why, tail: entity };
+}
+
+/** Similar names for an unknown one, or a dimension that there is. */
+function remedies(problem: Problem, state: State): Child[] {
+  if (problem.code === "not-found" && state.dim !== null)
+    return [h("a", { class: "button", href: href({ dim: null }) }, "Choose a dimension for me")];
+  if (problem.detail.startsWith("no relation")) return suggestions(problem, "relation");
+  // An unknown answer has no field of its own.
+  return state.why === null ? suggestions(problem, "entity") : [];
 }
 
 function load(state: State, run: RunInfo, signal: AbortSignal): Promise<SphereFacts> {

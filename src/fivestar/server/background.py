@@ -19,13 +19,16 @@ from fivestar.files import make_folder, write_atomic
 from fivestar.runs.run import CACHE
 
 T = TypeVar("T")
+# Computations that may outlive their requests at a time.
+_MAX_TASKS = 4
 
 
 class Background:
     """Runs each computation once, for any number of requests.
 
     If all requests that wait for it end, because of the time limit or because the client has left,
-    it continues, and the next request finds its result.
+    it continues, and the next request finds its result. This holds for a few computations at a
+    time; further ones end with their requests, so that nobody can leave much work behind.
     """
 
     def __init__(self) -> None:
@@ -34,6 +37,8 @@ class Background:
     async def run(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return the result of the computation of a key; start it unless it is running."""
         task = self._tasks.get(key)
+        if task is None and len(self._tasks) >= _MAX_TASKS:
+            return await start()
         if task is None:
             task = self._tasks[key] = asyncio.create_task(start())
             task.add_done_callback(lambda done: self._forget(key, done))

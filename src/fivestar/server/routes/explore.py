@@ -139,11 +139,11 @@ async def entity_map(
 
     The first t-SNE takes seconds. After a timeout it is still being computed: try again.
     """
-    lane = service.projection if method == "tsne" else service.analysis
-    key = (method, limit)
+    make, key = partial(served.map, method, limit), (method, limit)
+    if method == "pca":
+        return await _respond(service.analysis, served, make, key)
     content = await service.background.run(
-        (served.name, *key),
-        lambda: _content(lane, served, lambda: served.map(method, limit), key=key),
+        (served.name, *key), lambda: _content(service.projection, served, make, key)
     )
     return JsonResponse(content)
 
