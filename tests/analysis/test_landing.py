@@ -30,7 +30,7 @@ def family():
 def trained(name, pairing):
     graph = fivestar.read_graph() if name == "demo" else fivestar.read_graph(family())
     model = {"name": "fivestar", "dim": 8, "pairing": pairing}
-    training = {"epochs": 25 if name == "demo" else 60, "evaluate-every": 0}
+    training = {"epochs": 8 if name == "demo" else 40, "evaluate-every": 0}
     return fivestar.train(graph, {"model": model, "training": training})
 
 

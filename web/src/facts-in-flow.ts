@@ -1,11 +1,12 @@
 /** Facts of the graph as points that the flow of a map carries from the heads to their images. */
 import type { FactPoint, SphereFacts } from "./api";
-import { type Complex, scale } from "./complex";
+import { scale } from "./complex";
 import { Flow, type Mobius, moved, point, type Point, ray, type Ray } from "./mobius";
 
 interface Row {
   fact: FactPoint;
   head: Ray;
+  image: Ray;
   target: Ray;
 }
 
@@ -23,11 +24,12 @@ export class FactsInFlow {
     readonly given: SphereFacts,
     map: Mobius,
   ) {
-    const inUnit = (z: Complex): Ray => ray(scale(z, 1 / given.scale));
+    const inUnit = (z: Point): Ray => ray(z && scale(z, 1 / given.scale));
     this.flow = Flow.of(inUnits(map, given.scale));
     this.rows = given.facts.map((fact) => ({
       fact,
       head: inUnit(fact.position),
+      image: inUnit(fact.image),
       target: inUnit(fact.target),
     }));
   }
@@ -35,7 +37,9 @@ export class FactsInFlow {
   /** Where the heads are at a power of the map, in units of the scale. */
   at(s: number): Ray[] {
     const power = this.flow?.power(s);
-    return this.rows.map(({ head }) => (power ? moved(power, head) : head));
+    if (power) return this.rows.map(({ head }) => moved(power, head));
+    // A degenerate map has no powers in between.
+    return this.rows.map(({ head, image }) => (s >= 1 ? image : head));
   }
 
   /** The same as numbers of the model. */

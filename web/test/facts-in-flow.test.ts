@@ -14,7 +14,7 @@ function given(positions: Pair[], scale: number): SphereFacts {
     split: null,
     is_answer: false,
     position,
-    image: null,
+    image: [0.5, 0.25] as Pair,
     target: position,
     nearest: named,
     lands: false,
@@ -45,4 +45,13 @@ test("heads are carried from where they are to their images, in any unit", () =>
     const whole = apply(MAP, heads[0] as Pair);
     assert.ok(half && whole && Math.hypot(half[0] - whole[0], half[1] - whole[1]) < 1e-9);
   }
+});
+
+test("a degenerate map takes heads to their images at once", () => {
+  const map: Mobius = { a: [1, 0], b: [2, 0], c: [0.5, 0], d: [1, 0] };
+  const facts = new FactsInFlow(given([[0.3, 0.1]], 2), map);
+  assert.equal(facts.flow, null);
+  const at = (s: number): string => String(facts.positions(s)[0]?.map((part) => part.toFixed(6)));
+  assert.equal(at(0.5), "0.300000,0.100000");
+  assert.equal(at(1), "0.500000,0.250000");
 });

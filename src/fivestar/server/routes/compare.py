@@ -42,7 +42,7 @@ async def compare(
     content = served.cache.peek(key)
     if content is None:
         content = await service.background.run(
-            (served.name, *key),
+            (id(served), *key),
             lambda: service.comparison.run(partial(served.cache.get, key, text)),
         )
     return JsonResponse(content)

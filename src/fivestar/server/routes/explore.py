@@ -143,7 +143,7 @@ async def entity_map(
     if method == "pca":
         return await _respond(service.analysis, served, make, key)
     content = await service.background.run(
-        (served.name, *key), lambda: _content(service.projection, served, make, key)
+        (id(served), *key), lambda: _content(service.projection, served, make, key)
     )
     return JsonResponse(content)
 
