@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, sync_playwright
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LARGEST = 120_000
-# For the sphere to be drawn and its particles to have tails.
+# For the sphere to be rendered.
 PAUSE = 2500
 # Milliseconds; software rendering is slow on a busy machine.
 TIMEOUT = 300_000
@@ -43,18 +43,19 @@ SHOTS = {
     "why": Shot(EGYPT, ".probable-fact #why-body h4", (1280, 1240)),
     "answers": Shot(LYON, "li.answer"),
     "answers-why-dark": Shot(f"{LYON}&why=Germany", "#why-body h4", (1280, 1100), "dark"),
-    "sphere": Shot("view=geometry&relation=in_country&dim=18", ".stage canvas", (1280, 1340)),
-    "sphere-dark": Shot(
-        "view=geometry&relation=neighbour_of&dim=3", ".stage canvas", (1280, 1340), "dark"
-    ),
-    "map": Shot("view=map&method=tsne", "#map-body:not([aria-busy]) canvas.map"),
+    "sphere": Shot("view=geometry&relation=capital_of&s=1", ".stage canvas", (1280, 1000)),
+    "sphere-dark": Shot(f"view=geometry&{LYON}&why=France", ".stage canvas", (1280, 1000), "dark"),
+    "map": Shot("view=map", 'canvas.map[data-method="tsne"]'),
+    "map-dark": Shot("view=map&entity=Lyon", 'canvas.map[data-method="tsne"]', theme="dark"),
+    "comparison": Shot("view=compare", ".disagreement"),
+    "comparison-dark": Shot("view=compare", ".disagreement", theme="dark"),
     "compare": Shot(f"view=compare&{FRANCE}", ".columns li.answer"),
     "phone-home": Shot("", "li.probable-fact", PHONE),
     "phone-why-dark": Shot(EGYPT, ".probable-fact #why-body h4", PHONE, "dark"),
     "phone-answers": Shot(LYON, "li.answer", PHONE),
-    "phone-sphere-dark": Shot(
-        "view=geometry&relation=in_country&dim=18", ".stage canvas", PHONE, "dark"
-    ),
+    "phone-sphere-dark": Shot("view=geometry&relation=capital_of", ".stage canvas", PHONE, "dark"),
+    "phone-map": Shot("view=map", 'canvas.map[data-method="tsne"]', PHONE),
+    "phone-comparison": Shot("view=compare", ".disagreement", PHONE),
 }
 
 
@@ -70,7 +71,9 @@ def take(browser: Browser, address: str, shot: Shot, only: str | None = None) ->
     page.goto(f"{address}/#{shot.state}")
     page.locator(shot.shown).first.wait_for()
     if shot.size == PHONE and "geometry" in shot.state:
-        page.locator(".stage").evaluate("stage => stage.scrollIntoView({ block: 'center' })")
+        page.locator(".transport").evaluate("bar => bar.scrollIntoView()")
+    if shot.size == PHONE and "compare" in shot.state:
+        page.locator(".compare-summary").evaluate("text => text.scrollIntoView()")
     if shot.size == PHONE and "fact=" in shot.state:
         page.locator("li.explained").evaluate("fact => fact.scrollIntoView()")
     page.wait_for_timeout(PAUSE)

@@ -20,7 +20,7 @@ from page_screenshots import ARGUMENTS, BROWSERS, LARGEST, Shot, take
 
 HEIGHT = 680
 ANSWERS = Shot("entity=Bucharest&relation=capital_of", "li.answer", (920, HEIGHT))
-SPHERE = Shot("view=geometry&relation=neighbour_of&dim=3", ".stage canvas", (960, 1340), "dark")
+SPHERE = Shot("view=geometry&relation=capital_of&s=1", ".stage", (960, 1340), "dark")
 
 
 def main(address: str, out: Path) -> None:

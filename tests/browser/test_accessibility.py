@@ -37,6 +37,15 @@ def test_states(visiting, address, theme):
     assert violations(visit.page) == []
 
 
+def test_facts_and_dimensions(visiting, address):
+    visit = visiting(address, reduced_motion="reduce")
+    open_view(visit, "geometry")
+    for summary in ("The facts as a table", "All 20 dimensions"):
+        visit.page.get_by_text(summary).click()
+    expect(visit.page.get_by_role("radio").last).to_be_visible()
+    assert violations(visit.page) == []
+
+
 def test_the_token_dialog(visiting, guarded_address):
     visit = visiting(guarded_address)
     visit.open()

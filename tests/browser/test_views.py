@@ -1,7 +1,8 @@
-"""The other views: the sphere, the map, two runs side by side; themes and narrow screens."""
+"""The other views: the map, two runs side by side; themes and narrow screens."""
 
 from __future__ import annotations
 
+import httpx
 import pytest
 from tests.browser.conftest import TOKEN
 from tests.browser.waiting import expect
@@ -12,10 +13,12 @@ VIEWS = {
     "answers": "entity=Lyon&relation=in_country&why=France",
     "geometry": "view=geometry&relation=in_country",
     "map": "view=map&entity=Lyon",
+    "comparison": "view=compare",
     "compare": "view=compare&entity=France&relation=neighbour_of",
 }
 SHOWN = {
     "home": ".home:has(.probable-fact) #why-body h4",
+    "comparison": ".disagreement",
     "welcome": ".welcome",
     "answers": "#why-body h4",
     "geometry": ".stage canvas",
@@ -29,94 +32,8 @@ def open_view(visit, name):
     expect(visit.page.locator(SHOWN[name]).first).to_be_visible()
 
 
-def test_geometry(visit):
-    open_view(visit, "geometry")
-    page = visit.page
-    expect(page.get_by_role("radio")).to_have_count(20)
-    facts = page.locator(".map-facts")
-    expect(facts).to_contain_text("Dimension 0")
-    for name in ("Fixed points", "Multiplier k", "Matrix"):
-        expect(facts).to_contain_text(name)
-    page.get_by_role("radio", name="Dimension 7, ").click()
-    expect(facts).to_contain_text("Dimension 7")
-    assert "dim=7" in page.url
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("radio", name="Dimension 8, ")).to_be_focused()
-    expect(facts).to_contain_text("Dimension 8")
-
-
-def test_sphere_rotates_by_keys_and_drag(visit):
-    open_view(visit, "geometry")
-    page = visit.page
-    page.get_by_role("button", name="Pause").click()
-    stage = page.locator(".stage")
-    pictures = [stage.screenshot()]
-    stage.focus()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowUp")
-    page.wait_for_timeout(300)
-    pictures.append(stage.screenshot())
-    box = stage.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 120, y + 40, steps=4)
-    page.mouse.up()
-    page.wait_for_timeout(300)
-    pictures.append(stage.screenshot())
-    assert len(set(pictures)) == 3
-
-
-def test_plane_shows_the_progress_of_the_map(visit):
-    open_view(visit, "geometry")
-    plane, slider = (
-        visit.page.locator("canvas.plane"),
-        visit.page.get_by_label("Progress of the map"),
-    )
-    done = plane.screenshot()
-    slider.fill("0")
-    visit.page.wait_for_timeout(100)
-    assert plane.screenshot() != done
-    slider.fill("100")
-    visit.page.wait_for_timeout(100)
-    assert plane.screenshot() == done
-
-
-def test_reduced_motion(visiting, address):
-    visit = visiting(address, reduced_motion="reduce")
-    open_view(visit, "geometry")
-    stage = visit.page.locator(".stage")
-    expect(visit.page.get_by_role("button", name="Play")).to_be_visible()
-    visit.page.wait_for_timeout(500)
-    before = stage.screenshot()
-    visit.page.wait_for_timeout(500)
-    assert stage.screenshot() == before
-
-
-def test_model_without_mobius_maps(visit):
-    visit.open("view=geometry&run=complex&relation=in_country")
-    expect(visit.page.get_by_role("heading", name="No Möbius maps in this model")).to_be_visible()
-
-
-def test_plane_without_webgl(visiting, address):
-    visit = visiting(address)
-    forbid = """
-      const original = HTMLCanvasElement.prototype.getContext;
-      HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-        return kind.startsWith("webgl") ? null : original.call(this, kind, ...rest);
-      };
-    """
-    visit.page.add_init_script(forbid)
-    visit.open(VIEWS["geometry"])
-    expect(visit.page.get_by_role("heading", name="No 3-D graphics")).to_be_visible()
-    expect(visit.page.locator("canvas.plane")).to_be_visible()
-    # three.js says on the console that it got no context, and rightly so.
-    assert all("THREE.WebGLRenderer" in fault for fault in visit.faults)
-    visit.faults.clear()
-
-
 def test_map(visit):
-    open_view(visit, "map")
+    visit.open("view=map&method=pca&entity=Lyon")
     page = visit.page
     expect(page.locator("#map-named")).to_contain_text("Lyon")
     canvas = page.locator("canvas.map")
@@ -137,7 +54,7 @@ def test_map(visit):
 
 
 def test_map_by_pointer(visit):
-    visit.open("view=map")
+    visit.open("view=map&method=pca")
     page = visit.page
     canvas = page.locator("canvas.map")
     expect(canvas).to_be_visible()
@@ -155,11 +72,48 @@ def test_map_by_pointer(visit):
 
 
 def test_map_by_tsne(visit):
+    """PCA is shown at once, t-SNE when it is computed; what is selected stays selected."""
+    page = visit.page
+    held = []
+    page.route("**/api/map?*tsne*", lambda route: held.append(route))  # noqa: PLW0108
     open_view(visit, "map")
-    visit.page.get_by_role("radio", name="t-SNE").check()
-    expect(visit.page.locator("#map-body")).not_to_have_attribute("aria-busy", "true")
-    expect(visit.page.locator("canvas.map")).to_be_visible()
-    assert "method=tsne" in visit.page.url
+    canvas = page.locator("canvas.map")
+    expect(canvas).to_have_attribute("data-method", "pca")
+    expect(page.get_by_text("t-SNE is being computed")).to_be_visible()
+    expect(page.get_by_role("radio", name="t-SNE")).to_be_checked()
+    expect(page.locator(".map-count")).to_contain_text(
+        "2,000 of 2,149 entities, those with the most facts."
+    )
+    expect(page.locator("#map-text")).to_contain_text("city")
+    before = canvas.screenshot()
+    for route in held:
+        route.continue_()
+    page.unroute("**/api/map?*tsne*")
+    expect(canvas).to_have_attribute("data-method", "tsne")
+    expect(page.get_by_text("Layout by t-SNE.")).to_be_visible()
+    expect(page.locator("#map-named")).to_contain_text("Lyon")
+    assert canvas.screenshot() != before
+    page.get_by_role("radio", name="PCA").check()
+    expect(canvas).to_have_attribute("data-method", "pca")
+    assert "method=pca" in page.url
+
+
+def test_map_without_tsne(visiting, address):
+    """Where scikit-learn is missing, there is nothing to choose, and no error."""
+    visit = visiting(address)
+
+    def without(route):
+        answer = route.fetch()
+        runs = answer.json()
+        for run in runs["runs"]:
+            run["map_methods"] = ["pca"]
+        route.fulfill(response=answer, json=runs)
+
+    visit.page.route("**/api/runs", without)
+    open_view(visit, "map")
+    expect(visit.page.locator("canvas.map")).to_have_attribute("data-method", "pca")
+    expect(visit.page.get_by_text("t-SNE")).to_have_count(0)
+    expect(visit.page.get_by_role("group", name="Layout")).to_be_hidden()
 
 
 def test_compare_two_runs(visit):
@@ -173,6 +127,36 @@ def test_compare_two_runs(visit):
     page.get_by_label("Run", exact=True).select_option("complex")
     expect(page.get_by_label("Compare with")).to_have_value("fivestar")
     expect(page.locator(".column").first.get_by_role("heading", name="complex")).to_be_visible()
+
+
+def test_largest_disagreements_first(visit):
+    """The list of the page is that of the server, and a query opens both lists of answers."""
+    open_view(visit, "comparison")
+    page = visit.page
+    found = httpx.get(f"{visit.address}/api/compare?other=complex", timeout=60).json()
+    rows = page.locator(".disagreement")
+    expect(rows).to_have_count(100)
+    gaps = rows.evaluate_all("rows => rows.map(row => Math.abs(row.dataset.difference))")
+    assert gaps == sorted(gaps, reverse=True)
+    first = found["queries"][0]
+    answer = first["tail" if first["side"] == "tails" else "head"]["label"]
+    ranks = [f"{rank:,g}" for rank in first["ranks"]]
+    expect(rows.first).to_contain_text(
+        f"{answer}: rank {ranks[0]} in fivestar, {ranks[1]} in complex"
+    )
+    held_out = f"All {found['num_triples']:,} test facts that neither run was trained on"
+    expect(page.locator("#compare-body")).to_contain_text(held_out)
+    table = page.get_by_role("region", name="Metrics per relation")
+    relation = found["relations"][0]
+    row = table.get_by_role("row").filter(has_text=relation["relation"]["label"]).first
+    for metrics in relation["metrics"]:
+        expect(row).to_contain_text(f"{metrics['mrr']:.3f}")
+    rows.first.get_by_role("link").click()
+    for name in ("fivestar", "complex"):
+        column = page.get_by_role("region", name=name, exact=True)
+        expect(column.locator("li.answer")).to_have_count(10)
+    page.get_by_role("link", name="All differences of these runs").click()
+    expect(rows).to_have_count(100)
 
 
 def test_compare_with_one_run(visiting, guarded_address):
@@ -210,6 +194,13 @@ def test_phone_layout(visiting, address, name):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     heights = "buttons => buttons.filter(b => b.checkVisibility()).map(b => b.offsetHeight)"
     assert min(page.locator("button, select, nav a").evaluate_all(heights)) >= 44
+
+
+@pytest.mark.parametrize("name", ["geometry", "map", "comparison"])
+def test_narrowest_screens(visiting, address, name):
+    visit = visiting(address, viewport={"width": 320, "height": 700}, has_touch=True)
+    open_view(visit, name)
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 320
 
 
 def test_api_docs_work_offline(visiting, address):

@@ -25,6 +25,7 @@ def test_runs(client):
     assert one["num_entities"] == 2149
     assert one["has_types"]
     assert one["is_calibrated"]
+    assert one["map_methods"] == ["pca", "tsne"]
 
 
 def test_entities(client):
@@ -92,6 +93,7 @@ def test_the_map(client, method):
     assert max(abs(point[axis]) for point in found["points"] for axis in "xy") == 1
     france = next(point for point in found["points"] if point["id"] == "France")
     assert found["types"][france["type"]] == "country"
+    assert (found["method"], found["num_entities"]) == (method, 2149)
     assert found == get(client, "map", method=method, limit=60)
 
 

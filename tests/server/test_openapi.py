@@ -20,7 +20,7 @@ def test_server_conforms_to_openapi(server, tmp_path):
         [command, *words], capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout[-5000:]
-    assert "Tested: 19" in done.stdout
+    assert "Tested: 21" in done.stdout
 
 
 def test_openapi_document(client):
@@ -73,6 +73,12 @@ def page_fields(interface):
         ("Relation", "RelationCount"),
         ("DimensionMap", "DimensionMap"),
         ("Geometry", "GeometryResponse"),
+        ("SphereFacts", "SphereFactsResponse"),
+        ("FactPoint", "FactPoint"),
+        ("RankedDimension", "RankedDimension"),
+        ("RunComparison", "CompareResponse"),
+        ("QueryComparison", "QueryComparison"),
+        ("RelationComparison", "RelationComparison"),
         ("MapPoint", "MapPoint"),
         ("EntityMap", "MapResponse"),
     ],

@@ -79,7 +79,7 @@ export function answerRow(
     { class: "answer", "data-id": answer.id },
     h("span", { class: "rank" }, String(answer.rank)),
     h("span", { class: "answer-text" }, answerLink(answer, state), idNote(answer)),
-    badge(answer.state, answer.split),
+    badge(answer.split),
     likelihood(answer, answers),
     ...more,
   );

@@ -15,6 +15,7 @@ export interface RunInfo {
   has_types: boolean;
   has_geometry: boolean;
   is_calibrated: boolean;
+  map_methods: ("pca" | "tsne")[];
   metrics: { mrr?: number | null } | null;
 }
 
@@ -179,7 +180,7 @@ export interface Explanation extends Triple {
 
 export type MapClass =
   "identity" | "parabolic" | "elliptic" | "circular" | "hyperbolic" | "loxodromic" | "degenerate";
-type Pair = [number, number];
+export type Pair = [number, number];
 
 export interface DimensionMap {
   dimension: number;
@@ -198,6 +199,40 @@ export interface Geometry {
   dimensions: DimensionMap[];
 }
 
+/** A fact in one dimension; null is ∞. */
+export interface FactPoint {
+  head: Named;
+  tail: Named;
+  split: Split | null;
+  is_answer: boolean;
+  position: Pair;
+  image: Pair | null;
+  target: Pair;
+  nearest: Named;
+  lands: boolean;
+}
+
+export interface RankedDimension {
+  dimension: number;
+  map_class: MapClass;
+  contribution: number;
+  landing_count: number;
+}
+
+export interface SphereFacts {
+  relation: Named;
+  pairing: "hermitian" | "bilinear";
+  dimension: number;
+  chosen_by: "request" | "contribution to the answer" | "landing" | "mean contribution";
+  /** The modulus at the equator of the sphere. */
+  scale: number;
+  num_facts: number;
+  facts: FactPoint[];
+  landing: { count: number; total: number; expected: number; deviation: number; is_telling: boolean };
+  sentence: string | null;
+  dimensions: RankedDimension[];
+}
+
 export interface MapPoint extends Named {
   x: number;
   y: number;
@@ -207,8 +242,37 @@ export interface MapPoint extends Named {
 export interface EntityMap {
   run: string;
   method: "pca" | "tsne";
+  num_entities: number;
   types: string[];
   points: MapPoint[];
+}
+
+/** A query, and the rank of its true answer in both runs. */
+export interface QueryComparison extends Triple {
+  side: "tails" | "heads";
+  ranks: Pair;
+  difference: number;
+}
+
+export type ComparedMetrics = Record<"mrr" | "hits@1" | "hits@10", number>;
+
+export interface RelationComparison {
+  relation: Named;
+  num_queries: number;
+  metrics: [ComparedMetrics, ComparedMetrics];
+}
+
+export interface RunComparison {
+  run: string;
+  other: string;
+  split: "test" | "valid";
+  num_held_out: number;
+  num_triples: number;
+  num_relations: number;
+  metrics: [ComparedMetrics, ComparedMetrics];
+  difference: { mrr: number; low: number; high: number; p: number };
+  relations: RelationComparison[];
+  queries: QueryComparison[];
 }
 
 export interface GraphStatistics {

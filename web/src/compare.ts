@@ -1,11 +1,12 @@
 /** The view of two models that answer the same query, side by side. */
 import { type Answer, type Prediction, type RunInfo } from "./api";
 import { answerRow, givenEntity, noAnswers, predict, queryKey, queryOf } from "./answers";
+import { drawComparison, loadComparison } from "./comparison";
 import { announce, byId, type Child, h } from "./dom";
 import { sentence } from "./parts";
 import { notice, Panel, skeletonRows } from "./panel";
 import type { QueryForm } from "./query-form";
-import { current, go, type State } from "./state";
+import { current, go, href, type State } from "./state";
 import { decimal, plural } from "./text";
 
 interface Outcome {
@@ -36,12 +37,15 @@ export class CompareView {
     }
     this.other.value = other.name;
     if (query === null) {
-      this.panel.place("no query", () => [
-        notice(
-          "Choose a query",
-          "Pick an entity and a relation above: both models answer, and differences are marked.",
-        ),
-      ]);
+      void this.panel.show(
+        `held out ${run.name} ${other.name}`,
+        (signal) => loadComparison(run, other, signal),
+        drawComparison,
+        (problem) =>
+          problem.code === "nothing-held-out"
+            ? [h("p", { class: "hint" }, "Pick an entity and a relation above to compare single queries.")]
+            : [],
+      );
       return;
     }
     void this.panel.show(
@@ -81,6 +85,11 @@ export class CompareView {
     );
     linkLists(columns);
     return [
+      h(
+        "p",
+        {},
+        h("a", { href: href({ entity: null, relation: null }) }, "← All differences of these runs"),
+      ),
       entity && reply?.query.relation
         ? h("h2", { class: "query-title" }, sentence(entity, reply.query.relation, state.side))
         : null,
@@ -102,7 +111,7 @@ function column(run: RunInfo, { reply, error }: Outcome, others: Prediction | nu
   const mrr = run.metrics?.mrr;
   const about =
     `${run.model}, ${plural(run.dim, "dimension")}` +
-    (typeof mrr === "number" ? `, MRR ${decimal(mrr, 3)}` : "");
+    (typeof mrr === "number" ? `, MRR ${decimal(mrr, 3)} on valid` : "");
   const answers = reply?.answers ?? [];
   const rows = answers.map((answer) =>
     answerRow(answer, answers, state, others && rankShift(answer, others.answers, state.top)),

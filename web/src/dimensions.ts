@@ -1,51 +1,80 @@
-/** The picker of a dimension: a button per dimension, with the color and letter of its class. */
-import type { DimensionMap, MapClass } from "./api";
-import { type Child, h } from "./dom";
-import { MAP_CLASSES, LETTERS, MEANINGS } from "./map-classes";
-import { plural } from "./text";
+/** The dimensions of a relation by their contribution, with the color and letter of their class. */
+import type { MapClass, RankedDimension } from "./api";
+import { h } from "./dom";
+import { LETTERS, MAP_CLASSES, MEANINGS } from "./map-classes";
+import { bar } from "./parts";
+import { decimal, plural } from "./text";
 
 export class DimensionPicker {
-  private readonly grid = h("div", { class: "dimensions", role: "radiogroup", "aria-label": "Dimension" });
+  private readonly list = h("div", { class: "dimensions", role: "radiogroup", "aria-label": "Dimension" });
   private readonly hidden = new Set<MapClass>();
-  private buttons: HTMLButtonElement[] = [];
+  private readonly buttons: HTMLButtonElement[];
+  readonly element: HTMLDetailsElement;
 
   constructor(
-    private readonly dimensions: readonly DimensionMap[],
+    private readonly dimensions: readonly RankedDimension[],
+    heads: number,
+    order: string,
     private readonly choose: (dimension: number) => void,
   ) {
-    this.buttons = dimensions.map((one) => this.button(one));
-    this.grid.append(...this.buttons);
-    this.grid.addEventListener("keydown", (event) => this.key(event));
-  }
-
-  draw(): Child[] {
-    return [this.legend(), this.grid];
+    const largest = Math.max(...dimensions.map(({ contribution }) => Math.abs(contribution)), 1e-12);
+    this.buttons = dimensions.map((one) => this.button(one, largest, heads));
+    this.list.append(...this.buttons);
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    this.element = h(
+      "details",
+      { class: "picker" },
+      h("summary", {}, `All ${plural(dimensions.length, "dimension")}, ${order}`),
+      this.legend(),
+      this.list,
+    );
+    this.element.addEventListener("toggle", () => this.reveal());
   }
 
   select(dimension: number): void {
     for (const [row, { dimension: number }] of this.dimensions.entries()) {
-      const button = this.buttons[row];
       const isChosen = number === dimension;
+      const button = this.buttons[row];
       button?.setAttribute("aria-checked", String(isChosen));
       if (button) button.tabIndex = isChosen ? 0 : -1;
-      if (isChosen) button?.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
+    this.reveal();
   }
 
-  private button({ dimension, map_class: mapClass }: DimensionMap): HTMLButtonElement {
+  /** Scroll the list, and nothing else, to the chosen dimension. */
+  private reveal(): void {
+    const chosen = this.buttons.find((button) => button.tabIndex === 0);
+    if (!this.element.open || !chosen) return;
+    const [top, height] = [chosen.offsetTop - this.list.offsetTop, chosen.offsetHeight];
+    if (top < this.list.scrollTop) this.list.scrollTop = top;
+    else if (top + height > this.list.scrollTop + this.list.clientHeight)
+      this.list.scrollTop = top + height - this.list.clientHeight;
+  }
+
+  private button(
+    { dimension, map_class: mapClass, contribution, landing_count: landed }: RankedDimension,
+    largest: number,
+    heads: number,
+  ): HTMLButtonElement {
+    const amount = (contribution > 0 ? "+" : "") + decimal(contribution);
+    const landing = `${landed} of ${heads} land nearest their own`;
     return h(
       "button",
       {
         type: "button",
         role: "radio",
-        class: `dimension class-${mapClass}`,
+        class: "dimension",
         "aria-checked": "false",
-        "aria-label": `Dimension ${dimension}, ${mapClass}`,
+        "aria-label": `Dimension ${dimension}, ${mapClass}, contribution ${amount}, ${landing}`,
         tabindex: -1,
         onclick: () => this.choose(dimension),
       },
-      h("span", { class: "dimension-number" }, String(dimension)),
-      h("span", { class: "dimension-letter" }, LETTERS[mapClass]),
+      h("span", { class: "figure" }, String(dimension)),
+      h("span", { class: `swatch class-${mapClass}`, "aria-hidden": "true" }, LETTERS[mapClass]),
+      h("span", { class: "dimension-class" }, mapClass),
+      bar(Math.max(0, contribution) / largest),
+      h("span", { class: "figure" }, amount),
+      h("span", { class: "dimension-landing" }, landing),
     );
   }
 
@@ -83,24 +112,19 @@ export class DimensionPicker {
   private key(event: KeyboardEvent): void {
     const shown = this.buttons.filter((button) => !button.hidden);
     const at = shown.findIndex((button) => button === document.activeElement);
-    const step = {
-      ArrowRight: 1,
-      ArrowDown: this.columns(shown),
-      ArrowLeft: -1,
-      ArrowUp: -this.columns(shown),
+    const last = shown.length - 1;
+    const target = {
+      ArrowRight: at + 1,
+      ArrowDown: at + 1,
+      ArrowLeft: at - 1,
+      ArrowUp: at - 1,
+      Home: 0,
+      End: last,
     }[event.key];
-    const target =
-      event.key === "Home" ? 0 : event.key === "End" ? shown.length - 1 : step === undefined ? -1 : at + step;
-    if (at < 0 || (target < 0 && step === undefined)) return;
+    if (at < 0 || target === undefined) return;
     event.preventDefault();
-    const next = shown[Math.max(0, Math.min(shown.length - 1, target))];
+    const next = shown[Math.max(0, Math.min(last, target))];
     next?.focus();
     next?.click();
-  }
-
-  private columns(shown: HTMLButtonElement[]): number {
-    const top = shown[0]?.offsetTop;
-    const columns = shown.findIndex((button) => button.offsetTop !== top);
-    return columns < 0 ? shown.length : columns;
   }
 }

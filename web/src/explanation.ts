@@ -21,7 +21,7 @@ export function drawExplanation(explanation: Explanation, hasGeometry: boolean):
       "p",
       { class: "fact" },
       h("span", { class: "sentence" }, entityLink(head), arrow(relation), entityLink(tail)),
-      badge(explanation.state, explanation.splits[0] ?? null),
+      badge(explanation.splits[0] ?? null),
     ),
     h("p", { class: "hint" }, ...rankSentences(explanation)),
     h("h4", {}, "For and against"),

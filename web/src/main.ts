@@ -28,7 +28,7 @@ class Page {
   private readonly why = new WhyBox();
   private readonly home = new HomeView(this.why);
   private readonly ask = new AskView(this.form, this.why);
-  private readonly geometry = new GeometryView();
+  private readonly geometry = new GeometryView(this.form);
   private readonly map = new MapView();
   private readonly compare = new CompareView(this.form);
   private readonly about = new About();

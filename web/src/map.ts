@@ -1,7 +1,8 @@
 /** The view of entities as points, colored by type. */
-import { type EntityMap, get, type MapPoint, type RunInfo } from "./api";
-import { byId, type Child, h } from "./dom";
-import { entityLink } from "./parts";
+import { type EntityMap, get, type MapPoint, Problem, type RunInfo } from "./api";
+import { byId, type Child, h, present } from "./dom";
+import { entityText } from "./names";
+import { entityLink, entityName } from "./parts";
 import { Panel } from "./panel";
 import { Scatter, SHAPES } from "./scatter";
 import { adjust, current, go, type Method, type State } from "./state";
@@ -9,62 +10,95 @@ import { count, plural } from "./text";
 import { onThemeChange } from "./theme";
 
 const MAX_POINTS = 2000;
+// Milliseconds to wait for a layout that is computed already, before another one is shown meanwhile.
+const PATIENCE = 600;
+const NAMES: Record<Method, string> = { pca: "PCA", tsne: "t-SNE" };
+/** Entities that the text alternative names. */
+const NAMED = 20;
 
 export class MapView {
   private readonly panel = new Panel(byId("map-body"), () => [
-    h(
-      "div",
-      { class: "map-loading" },
-      h(
-        "p",
-        { class: "loading" },
-        current().method === "tsne"
-          ? "Computing the layout; the first time takes some seconds …"
-          : "Loading the map …",
-      ),
-    ),
+    h("div", { class: "map-loading" }, h("p", { class: "loading" }, "Loading the map …")),
   ]);
-  private readonly methods = new Map<Method, HTMLInputElement>();
+  private readonly methods = byId("map-methods");
+  private readonly state = h("p", { class: "hint map-state", role: "status" });
+  private readonly count = h("p", { class: "hint map-count" });
+  private readonly frame = h("div");
   private scatter: Scatter | null = null;
 
   constructor() {
-    byId("map-methods").append(...this.methodChoices());
     onThemeChange(() => this.scatter?.draw());
   }
 
   update(state: State, run: RunInfo): void {
-    for (const [method, input] of this.methods) input.checked = method === state.method;
+    const available = run.map_methods;
+    const best: Method = available.includes("tsne") ? "tsne" : "pca";
+    const method = state.method !== null && available.includes(state.method) ? state.method : best;
+    this.offer(available, method);
     void this.panel.show(
-      `${run.name} ${state.method}`,
-      (signal) =>
-        get<EntityMap>("/api/map", { run: run.name, method: state.method, limit: MAX_POINTS }, signal),
-      (map) => this.draw(map, run),
+      `${run.name} ${method}`,
+      (signal) => this.load(run, method, signal),
+      (map) => {
+        this.draw(map);
+        return [this.frame, this.state];
+      },
     );
     if (state.entity !== null) this.scatter?.find(state.entity);
   }
 
-  private methodChoices(): HTMLElement[] {
-    const names: Record<Method, string> = { pca: "PCA", tsne: "t-SNE" };
-    return (["pca", "tsne"] as const).map((method) => {
-      const input = h("input", {
-        type: "radio",
-        name: "method",
-        value: method,
-        onchange: () => adjust({ method }),
-      });
-      this.methods.set(method, input);
-      return h("label", {}, input, h("span", {}, names[method]));
-    });
+  /** Offer the methods that the server has; nothing to choose from is not shown. */
+  private offer(available: readonly Method[], chosen: Method): void {
+    this.methods.closest("fieldset")?.toggleAttribute("hidden", available.length < 2);
+    if (this.methods.childElementCount !== available.length) {
+      this.methods.replaceChildren(
+        ...available.map((method) => {
+          const input = h("input", {
+            type: "radio",
+            name: "method",
+            value: method,
+            onchange: () => adjust({ method }),
+          });
+          return h("label", {}, input, h("span", {}, NAMES[method]));
+        }),
+      );
+    }
+    for (const input of this.methods.querySelectorAll("input")) input.checked = input.value === chosen;
   }
 
-  private draw(map: EntityMap, run: RunInfo): Child[] {
+  /** Load a layout; while t-SNE is being computed, that by PCA is shown. */
+  private async load(run: RunInfo, method: Method, signal: AbortSignal): Promise<EntityMap> {
+    this.state.textContent = "";
+    const wanted = layout(run, method, signal);
+    if (method === "pca") return wanted;
+    wanted.catch(() => undefined);
+    const soon = await Promise.race([wanted, new Promise<null>((done) => setTimeout(done, PATIENCE, null))]);
+    if (soon !== null) return soon;
+    const meanwhile = await layout(run, "pca", signal);
+    this.state.textContent = "Layout by PCA for now. t-SNE is being computed, which takes some seconds …";
+    void wanted.then(
+      (map) => {
+        if (signal.aborted) return;
+        this.scatter?.replace(map);
+        this.count.textContent = countLine(map);
+        this.frame.querySelector("canvas")?.setAttribute("data-method", map.method);
+        this.state.textContent = "Layout by t-SNE.";
+      },
+      (error: Error) => {
+        if (!signal.aborted) this.state.textContent = `Layout by PCA: t-SNE has failed (${error.message})`;
+      },
+    );
+    return meanwhile;
+  }
+
+  private draw(map: EntityMap): void {
     const canvas = h("canvas", {
       class: "map",
       tabindex: 0,
       role: "application",
+      "data-method": map.method,
       "aria-label":
         "Map of entities. Arrow keys go from point to point, Enter asks about one, plus and minus zoom.",
-      "aria-describedby": "map-named",
+      "aria-describedby": "map-text map-named",
     });
     const named = h("p", { id: "map-named", class: "map-named", "aria-live": "polite" });
     const ask = (point: MapPoint): void => go({ view: "ask", entity: point.id });
@@ -75,8 +109,10 @@ export class MapView {
     if (entity !== null) requestAnimationFrame(() => scatter.find(entity));
     const zoom = (text: string, label: string, act: () => void): HTMLElement =>
       h("button", { type: "button", class: "button small", "aria-label": label, onclick: act }, text);
-    return [
-      legend(map, scatter),
+    this.count.textContent = countLine(map);
+    this.frame.replaceChildren(
+      this.count,
+      ...present([legend(map, scatter)]),
       h(
         "div",
         { class: "map-frame" },
@@ -89,22 +125,53 @@ export class MapView {
           zoom("⟲", "Show everything", () => scatter.reset()),
         ),
       ),
+      h("p", { id: "map-text", class: "visually-hidden" }, inWords(map)),
       named,
-      map.points.length < run.num_entities &&
-        h(
-          "p",
-          { class: "hint" },
-          `The ${count(map.points.length)} of ${plural(run.num_entities, "entity", "entities")} with the most facts.`,
-        ),
-    ];
+    );
   }
+}
+
+/** A layout from the server. After its time limit it is still being computed, so ask again. */
+async function layout(run: RunInfo, method: Method, signal: AbortSignal): Promise<EntityMap> {
+  for (;;) {
+    try {
+      const query = { run: run.name, method, limit: MAX_POINTS };
+      return await get<EntityMap>("/api/map", query, signal);
+    } catch (error) {
+      if (!(error instanceof Problem && error.code === "timeout")) throw error;
+    }
+  }
+}
+
+function countLine({ points, num_entities: all, method }: EntityMap): string {
+  const shown =
+    points.length < all
+      ? `${count(points.length)} of ${plural(all, "entity", "entities")}, those with the most facts.`
+      : `All ${plural(all, "entity", "entities")}.`;
+  const meaning = {
+    tsne: "Entities with similar embeddings are close together; distances between groups mean little.",
+    pca: "The two directions in which embeddings differ most.",
+  }[method];
+  return `${shown} ${meaning}`;
+}
+
+/** What the map shows, for those who do not see it. */
+function inWords({ points, types }: EntityMap): string {
+  const counts = types.map((name, type) => `${name} ${points.filter((point) => point.type === type).length}`);
+  const first = points.slice(0, NAMED).map(entityText);
+  return [
+    counts.length > 0 && `Entities by type: ${counts.join(", ")}.`,
+    `Those with the most facts: ${first.join(", ")}.`,
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 function describe(point: MapPoint | null, map: EntityMap): (Node | string)[] {
   if (point === null) return ["Point at an entity to see its name; click, or tap twice, to ask about it."];
   const type = point.type === null ? "" : ` · ${map.types[point.type] ?? ""}`;
   return [
-    h("strong", {}, point.label),
+    h("strong", {}, entityName(point)),
     type,
     " ",
     h("span", { class: "ask-about" }, "Ask about ", entityLink(point)),

@@ -86,9 +86,10 @@ const STATES: Record<FactState, { className: string; title: string }> = {
 };
 
 /** Whether a triple is in train, held out (valid, test), or new. */
-export function badge(state: FactState, split: Split | null): HTMLElement {
+export function badge(split: Split | null): HTMLElement {
+  const state: FactState = split === null ? "new" : split === "train" ? "in train" : "held out";
   const { className, title } = STATES[state];
-  const text = state === "held out" && split !== null ? `${title} (${split})` : title;
+  const text = state === "held out" ? `${title} (${split})` : title;
   return h("span", { class: `badge ${className}`, title: text }, state);
 }
 

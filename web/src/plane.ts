@@ -1,28 +1,41 @@
-/** The plane: a grid and its image under a map. */
+/** The plane: a grid and its image under a map, and facts of the graph as points. */
 import { abs, type Complex } from "./complex";
 import { cssColor, fitCanvas } from "./dom";
-import { apply, type Flow, type Mobius, type Point, point } from "./mobius";
+import type { FactsInFlow } from "./facts-in-flow";
+import { type Label, type Place as LabelPlace, placeLabels } from "./labels";
+import { entityText } from "./names";
+import { apply, type Mobius, type Point, point } from "./mobius";
 
-/** The grid and the window reach this far from 0. */
-const GRID = 2;
-const WINDOW = 2.6;
-const STEP = 0.5;
-const SAMPLES = 480;
+/** The grid reaches this far from 0, in units of the scale of the facts. */
+const GRID = 1;
+const STEP = 0.2;
+/** The window reaches to the farthest point, within these bounds. */
+const MIN_WINDOW = 0.4;
+const MAX_WINDOW = 1.5;
+const SAMPLES = 240;
+const RADIUS = 4.5;
+const FONT = "12px Inter, system-ui, sans-serif";
 
 type Place = (z: Complex) => readonly [number, number];
 
 export class Plane {
-  private flow: Flow | null = null;
-  private progress = 1;
+  private facts: FactsInFlow | null = null;
+  private progress = 0;
   private color = "--accent";
+  private places: (LabelPlace | null)[] = [];
+  private window = MAX_WINDOW;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
-  show(flow: Flow | null, color: string): void {
-    this.flow = flow;
+  show(facts: FactsInFlow, color: string): void {
+    this.facts = facts;
     this.color = color;
+    this.places = [];
+    const rays = [...facts.at(0), ...facts.at(1), ...facts.rows.map(({ target }) => target)];
+    const farthest = Math.max(...rays.map((each) => abs(point(each) ?? [MAX_WINDOW, 0])));
+    this.window = Math.max(MIN_WINDOW, Math.min(MAX_WINDOW, 1.15 * farthest));
     this.draw();
   }
 
@@ -36,16 +49,69 @@ export class Plane {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const pen = fitCanvas(this.canvas);
     if (!pen || width === 0) return;
-    const unit = Math.min(width, height) / 2 / WINDOW;
+    const unit = Math.min(width, height) / 2 / this.window;
     const place: Place = ([re, im]) => [width / 2 + re * unit, height / 2 - im * unit];
     pen.lineJoin = "round";
     this.drawGrid(pen, place, null, cssColor("--grid"), cssColor("--grid"), 1);
     this.drawAxes(pen, place, width, height);
-    if (this.flow !== null) {
-      const map = this.flow.power(this.progress);
-      this.drawGrid(pen, place, map, cssColor(this.color), cssColor("--second"), 1.4);
+    const flow = this.facts?.flow ?? null;
+    if (flow !== null) {
+      pen.globalAlpha = 0.5;
+      this.drawGrid(pen, place, flow.power(this.progress), cssColor(this.color), cssColor("--control"), 1);
+      pen.globalAlpha = 1;
       this.drawFixedPoints(pen, place);
     }
+    if (this.facts) this.drawFacts(pen, place, this.facts, width, height);
+  }
+
+  /** Tails as rings, heads as discs on their way, names where there is room. */
+  private drawFacts(
+    pen: CanvasRenderingContext2D,
+    place: Place,
+    facts: FactsInFlow,
+    width: number,
+    height: number,
+  ): void {
+    const [ink, head, tail, landed] = ["--ink", "--accent", "--second", "--known"].map(cssColor);
+    const names: { text: string; color: string | undefined; label: Label }[] = [];
+    const named = new Set<string>();
+    pen.font = FONT;
+    const mark = (z: Point, end: "head" | "tail", row: FactsInFlow["rows"][number]): void => {
+      if (z === null) return;
+      const [x, y] = place(z);
+      const { fact } = row;
+      const color = end === "tail" ? tail : this.progress >= 1 && fact.lands ? landed : head;
+      disc(pen, x, y, fact.is_answer ? RADIUS * 1.4 : RADIUS, color ?? "", end === "tail");
+      const { id } = fact[end];
+      const text = entityText(fact[end]);
+      if (named.has(`${end} ${id}`)) return;
+      named.add(`${end} ${id}`);
+      const label = { x, y, width: pen.measureText(text).width, height: 15, gap: RADIUS + 4 };
+      names.push({ text, color: fact.is_answer ? ink : color, label });
+    };
+    const heads = facts.at(this.progress);
+    for (const [number, row] of facts.rows.entries()) {
+      mark(point(row.target), "tail", row);
+      const at = heads[number];
+      if (at) mark(point(at), "head", row);
+    }
+    this.places = placeLabels(
+      names.map(({ label }) => label),
+      width,
+      height,
+      this.places,
+    );
+    pen.textBaseline = "top";
+    for (const [number, { text, color }] of names.entries()) {
+      const at = this.places[number];
+      if (!at) continue;
+      pen.lineWidth = 3;
+      pen.strokeStyle = cssColor("--surface");
+      pen.fillStyle = color ?? "";
+      pen.strokeText(text, at.left, at.top + 2);
+      pen.fillText(text, at.left, at.top + 2);
+    }
+    pen.textBaseline = "alphabetic";
   }
 
   private drawGrid(
@@ -76,12 +142,13 @@ export class Plane {
     pen.lineTo(x, height);
     pen.stroke();
     pen.fillStyle = cssColor("--muted");
-    pen.font = "12px Inter, system-ui, sans-serif";
+    pen.font = FONT;
+    const size = Number((this.facts?.given.scale ?? 1).toPrecision(2));
     for (const [text, z] of [
-      ["1", [1, 0]],
-      ["−1", [-1, 0]],
-      ["i", [0, 1]],
-      ["−i", [0, -1]],
+      [`${size}`, [1, 0]],
+      [`−${size}`, [-1, 0]],
+      [`${size}i`, [0, 1]],
+      [`−${size}i`, [0, -1]],
     ] as const) {
       const [left, top] = place(z);
       pen.fillText(text, left + 4, top + 14);
@@ -89,7 +156,8 @@ export class Plane {
   }
 
   private drawFixedPoints(pen: CanvasRenderingContext2D, place: Place): void {
-    for (const [number, at] of (this.flow?.fixedPoints ?? []).entries()) {
+    const flow = this.facts?.flow;
+    for (const [number, at] of (flow?.fixedPoints ?? []).entries()) {
       const z = point(at);
       if (z === null || abs(z) > 1e4) continue;
       const [x, y] = place(z);
@@ -97,11 +165,28 @@ export class Plane {
       pen.arc(x, y, 5.5, 0, 2 * Math.PI);
       pen.lineWidth = 2.5;
       pen.strokeStyle = cssColor("--ink");
-      pen.fillStyle = cssColor(this.flow?.attracts && number === 1 ? "--surface" : "--ink");
+      pen.fillStyle = cssColor(flow?.attracts && number === 1 ? "--surface" : "--ink");
       pen.fill();
       pen.stroke();
     }
   }
+}
+
+function disc(
+  pen: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  radius: number,
+  color: string,
+  isRing: boolean,
+): void {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 2 * Math.PI);
+  pen.lineWidth = 2;
+  pen.strokeStyle = isRing ? color : cssColor("--surface");
+  pen.fillStyle = color;
+  if (!isRing) pen.fill();
+  pen.stroke();
 }
 
 /** Draw the image of a curve, cut where it passes near ∞. */

@@ -101,6 +101,12 @@ export class QueryForm {
     return this.relations.some((relation) => relation.id === id);
   }
 
+  /** The relation with the most facts; null if there is none. */
+  async mostFrequentRelation(): Promise<string | null> {
+    await this.loading.catch(() => undefined);
+    return this.relations[0]?.id ?? null;
+  }
+
   relationNamed(id: string): Named {
     return this.relations.find((relation) => relation.id === id) ?? { id, label: id };
   }

@@ -1,6 +1,7 @@
 /** A scatter plot on a canvas: hover, tap, zoom, arrow keys. */
 import type { EntityMap, MapPoint } from "./api";
 import { cssColor, fitCanvas } from "./dom";
+import { entityText } from "./names";
 
 const RADIUS = 4;
 // Pixels within which a pointer selects a point.
@@ -21,12 +22,20 @@ export class Scatter {
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
-    private readonly map: EntityMap,
+    private map: EntityMap,
     private readonly onName: (point: MapPoint | null) => void,
     private readonly onChoose: (point: MapPoint) => void,
   ) {
     new ResizeObserver(() => this.draw()).observe(canvas);
     this.listen();
+  }
+
+  /** Show the same entities in another layout. */
+  replace(map: EntityMap): void {
+    const { named } = this;
+    this.map = map;
+    this.named = map.points.find(({ id }) => id === named?.id) ?? null;
+    this.reset();
   }
 
   /** Hide the points of a type, or show them again. */
@@ -126,7 +135,8 @@ export class Scatter {
     const taken: [number, number, number, number][] = [];
     const write = (point: MapPoint, always: boolean): boolean => {
       const [x, y] = this.place(point);
-      const wide = pen.measureText(point.label).width;
+      const text = entityText(point);
+      const wide = pen.measureText(text).width;
       const left = x + wide + 12 > width ? x - wide - 8 : x + 8;
       const box: [number, number, number, number] = [left - 4, y - 9, left + wide + 4, y + 9];
       const fits = box[0] >= 0 && box[2] <= width && box[1] >= 0 && box[3] <= height;
@@ -136,8 +146,8 @@ export class Scatter {
       pen.lineWidth = 3.5;
       pen.strokeStyle = cssColor("--surface");
       pen.fillStyle = cssColor("--ink");
-      pen.strokeText(point.label, left, y);
-      pen.fillText(point.label, left, y);
+      pen.strokeText(text, left, y);
+      pen.fillText(text, left, y);
       return true;
     };
     if (this.named) this.ring(pen, this.named);

@@ -80,7 +80,7 @@ export function veilMaterial(): ShaderMaterial {
 export function arrowheads(lines: Vector[][], color: Color): InstancedMesh {
   const long = lines.filter((line) => line.length > 10);
   const mesh = new InstancedMesh(
-    new ConeGeometry(0.022, 0.075, 10),
+    new ConeGeometry(0.016, 0.055, 10),
     new MeshBasicMaterial({ color: color }),
     long.length,
   );

@@ -1,23 +1,23 @@
-/** The Riemann sphere with the flow of a map, rendered by three.js; loaded on demand. */
+/** The Riemann sphere with the flow of a map and facts of the graph, by three.js; loaded on demand. */
 import {
   Color,
   Group,
   Mesh,
   MeshBasicMaterial,
   PerspectiveCamera,
-  Points,
   Scene,
   SphereGeometry,
   TorusGeometry,
-  Vector3,
   WebGLRenderer,
 } from "three";
 import { LineMaterial } from "three/examples/jsm/lines/LineMaterial.js";
 import { LineSegments2 } from "three/examples/jsm/lines/LineSegments2.js";
-import { CALM, cssColor, h } from "./dom";
+import { cssColor } from "./dom";
+import { FactMarks } from "./fact-marks";
+import type { FactsInFlow } from "./facts-in-flow";
 import { flowLines } from "./flow-lines";
 import { type Flow, onSphere, type Ray, type Vector } from "./mobius";
-import { Particles } from "./particles";
+import { SphereLabels } from "./sphere-labels";
 import {
   arrowheads,
   circleAt,
@@ -32,19 +32,6 @@ import {
 const NEAREST = 2.6;
 const FARTHEST = 7;
 const STEEPEST = 1.45;
-const LABELS: readonly (readonly [string, Vector])[] = [
-  ["0", [0, 0, -1]],
-  ["∞", [0, 0, 1]],
-  ["1", [1, 0, 0]],
-  ["−1", [-1, 0, 0]],
-  ["i", [0, 1, 0]],
-  ["−i", [0, -1, 0]],
-];
-
-interface Tag {
-  element: HTMLElement;
-  place: Vector3;
-}
 
 export class Sphere {
   private readonly renderer: WebGLRenderer;
@@ -52,56 +39,39 @@ export class Sphere {
   private readonly camera = new PerspectiveCamera(36, 1, 0.1, 20);
   private readonly flowGroup = new Group();
   private readonly globeGroup = new Group();
-  private readonly overlay = h("div", { class: "sphere-labels", "aria-hidden": "true" });
-  private readonly lineMaterial = new LineMaterial({ linewidth: 1.7, vertexColors: true });
+  private readonly labels = new SphereLabels();
+  private readonly lineMaterial = new LineMaterial({ linewidth: 1.2, vertexColors: true });
   private readonly globeMaterial = new LineMaterial({ linewidth: 1 });
   private readonly axisMaterial = new LineMaterial({ linewidth: 1.4 });
-  private tags: Tag[] = [];
-  private flow: Flow | null = null;
-  private particles: Particles | null = null;
+  private readonly pathMaterial = new LineMaterial({ linewidth: 1.2, transparent: true, opacity: 0.55 });
+  private shown: FactsInFlow | null = null;
+  private marks: FactMarks | null = null;
+  private s = 0;
   private yaw = -0.5;
-  private pitch = 0.42;
+  private pitch = -1.18;
   private distance = 3.75;
-  private clock = 0;
-  private lastFrame = 0;
   private frame = 0;
   private isVisible = false;
-  private moving: boolean;
   private wasTurned = false;
   private size = "";
   private color = "--accent";
 
   constructor(private readonly stage: HTMLElement) {
-    this.moving = !CALM.matches;
     this.renderer = new WebGLRenderer({ antialias: true, alpha: true, powerPreference: "low-power" });
     this.renderer.setPixelRatio(Math.min(window.devicePixelRatio || 1, 2));
-    stage.append(this.renderer.domElement, this.overlay);
+    stage.append(this.renderer.domElement, this.labels.element);
     this.scene.add(this.globeGroup, this.flowGroup);
     this.drawGlobe();
     this.listen();
   }
 
-  get isMoving(): boolean {
-    return this.moving;
-  }
-
-  setMoving(moving: boolean): void {
-    this.moving = moving;
-    if (this.particles) this.particles.points.visible = moving;
-    const arrows = this.flowGroup.getObjectByName("arrows");
-    if (arrows) arrows.visible = !moving;
-    this.draw();
-  }
-
-  /** Show the flow of a map in a color; null shows the bare sphere. */
-  show(flow: Flow | null, color: string): void {
-    this.flow = flow;
+  /** Show the flow of a map in a color, with facts of the graph. */
+  show(facts: FactsInFlow, color: string): void {
+    this.shown = facts;
     this.color = color;
     emptyGroup(this.flowGroup);
-    this.particles = null;
-    this.tags = [];
-    this.overlay.replaceChildren();
-    for (const [text, place] of LABELS) this.tag(text, place, "sphere-label");
+    this.labels.show(facts);
+    const { flow } = facts;
     const fixed = flow?.fixedPoints ?? null;
     if (flow !== null && fixed !== null) {
       this.drawFlow(flow, color);
@@ -109,26 +79,32 @@ export class Sphere {
       this.drawFixed(fixed[0], flow.attracts ? "attracts" : "fixed", "full");
       if (!isOne)
         this.drawFixed(fixed[1], flow.attracts ? "repels" : "fixed", flow.attracts ? "ring" : "full");
-      if (!this.wasTurned) this.face(toScene(onSphere(fixed[0])), toScene(onSphere(fixed[1])));
     }
-    this.setMoving(this.moving);
+    this.marks = new FactMarks(facts, this.pathMaterial);
+    this.flowGroup.add(this.marks.group);
+    if (!this.wasTurned) this.face(facts);
+    this.move(this.s);
+  }
+
+  /** Place the heads at a power of the map. */
+  move(s: number): void {
+    this.s = s;
+    this.marks?.move(s);
+    if (this.shown) this.labels.move(this.shown, s);
+    this.draw();
   }
 
   recolor(): void {
     this.drawGlobe();
-    this.show(this.flow, this.color);
+    if (this.shown) this.show(this.shown, this.color);
   }
 
-  /** Look from a side where both fixed points are visible, if possible. */
-  private face(attracting: Vector3, repelling: Vector3): void {
-    const between = attracting.clone().add(repelling);
-    if (between.length() < 0.9) {
-      const aside = new Vector3(-0.45, 0.4, 0.8).projectOnPlane(attracting).normalize();
-      between.copy(aside.multiplyScalar(0.87)).addScaledVector(attracting, 0.5);
-    }
-    between.normalize();
-    this.yaw = Math.atan2(between.x, between.z);
-    this.pitch = Math.max(-1, Math.min(1, Math.asin(between.y)));
+  /** Look at the image of the answer from below, where the points near 0 are. */
+  private face({ rows }: FactsInFlow): void {
+    const answer = rows.find(({ fact }) => fact.is_answer) ?? rows[0];
+    if (!answer) return;
+    const { x, z } = toScene(onSphere(answer.target));
+    this.yaw = Math.atan2(x, z);
   }
 
   private turn(yaw: number, pitch: number): void {
@@ -147,6 +123,7 @@ export class Sphere {
     emptyGroup(this.globeGroup);
     this.globeMaterial.color.setStyle(cssColor("--globe-line"));
     this.axisMaterial.color.setStyle(cssColor("--globe-axis"));
+    this.pathMaterial.color.setStyle(cssColor("--accent"));
     const fine = segments([...parallels(), ...meridians(15)]);
     const strong = segments([circleAt(0), meridian(0), meridian(Math.PI / 2)]);
     // Twice: behind the veil for the far side, in front of it for the near side.
@@ -173,7 +150,7 @@ export class Sphere {
     for (const line of lines) {
       for (let number = 1; number < line.length; number++) {
         for (const end of [number - 1, number])
-          colors.push(...pale.clone().lerp(full, 0.25 + 0.75 * (end / (line.length - 1))));
+          colors.push(...pale.clone().lerp(full, 0.1 + 0.5 * (end / (line.length - 1))));
       }
     }
     if (colors.length > 0) geometry.setColors(colors);
@@ -182,9 +159,7 @@ export class Sphere {
       segments.renderOrder = order;
       this.flowGroup.add(segments);
     }
-    this.flowGroup.add(arrowheads(lines, full));
-    this.particles = new Particles(flow, full);
-    this.flowGroup.add(this.particles.points);
+    this.flowGroup.add(arrowheads(lines, pale.clone().lerp(full, 0.7)));
   }
 
   private drawFixed(at: Ray, text: string, shape: "full" | "ring"): void {
@@ -199,26 +174,14 @@ export class Sphere {
       mark.renderOrder = order;
       this.flowGroup.add(mark);
     }
-    this.tag(text, place, "sphere-label fixed-label");
-  }
-
-  private tag(text: string, place: Vector, classes: string): void {
-    const element = h("span", { class: classes }, text);
-    this.overlay.append(element);
-    this.tags.push({ element, place: toScene(place, 1.13) });
+    this.labels.tag(text, place, "sphere-label fixed-label");
   }
 
   private draw(): void {
     if (!this.isVisible || this.frame !== 0) return;
-    this.frame = requestAnimationFrame((now) => {
+    this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      if (this.moving) {
-        this.clock += Math.min(0.1, (now - this.lastFrame) / 1000);
-        this.particles?.move(this.clock);
-      }
-      this.lastFrame = now;
       this.render();
-      if (this.moving && this.particles) this.draw();
     });
   }
 
@@ -239,16 +202,7 @@ export class Sphere {
     );
     this.camera.lookAt(0, 0, 0);
     this.renderer.render(this.scene, this.camera);
-    this.placeTags(width, height);
-  }
-
-  private placeTags(width: number, height: number): void {
-    for (const { element, place } of this.tags) {
-      const isFar = place.dot(this.camera.position) < 1;
-      const seen = place.clone().project(this.camera);
-      element.classList.toggle("far", isFar);
-      element.style.transform = `translate(-50%, -50%) translate(${((seen.x + 1) / 2) * width}px, ${((1 - seen.y) / 2) * height}px)`;
-    }
+    this.labels.place(this.camera, width, height);
   }
 
   private listen(): void {
@@ -294,7 +248,8 @@ const difference = ([x, y, z]: Vector, [u, v, w]: Vector): Vector => [x - u, y -
 function emptyGroup(group: Group): void {
   for (const child of [...group.children]) {
     group.remove(child);
-    if (child instanceof Mesh || child instanceof Points || child instanceof LineSegments2)
-      child.geometry.dispose();
+    child.traverse((part) => {
+      if (part instanceof Mesh || part instanceof LineSegments2) part.geometry.dispose();
+    });
   }
 }

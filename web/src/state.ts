@@ -22,9 +22,12 @@ export interface State {
   /** The number of facts in the first view. */
   shown: number;
   dim: number | null;
+  /** How far heads are along the flow on the sphere, from 0 to 1. */
+  s: number;
   /** The run to compare with. */
   other: string | null;
-  method: Method;
+  /** The layout of the map; null is the best one that the server has. */
+  method: Method | null;
 }
 
 const DEFAULTS: State = {
@@ -40,8 +43,9 @@ const DEFAULTS: State = {
   fact: null,
   shown: 5,
   dim: null,
+  s: 0,
   other: null,
-  method: "pca",
+  method: null,
 };
 
 export const TOP_CHOICES = [10, 25, 50, 100] as const;
@@ -57,6 +61,11 @@ function oneOf<T extends string>(value: string | null, choices: readonly T[], ot
 
 function whole(value: string | null): number | null {
   return value !== null && /^\d{1,6}$/.test(value) ? Number(value) : null;
+}
+
+function share(value: string | null): number {
+  const number = value !== null && /^[01](\.\d{1,6})?$/.test(value) ? Number(value) : 0;
+  return Math.min(1, number);
 }
 
 function parse(hash: string): State {
@@ -79,8 +88,9 @@ function parse(hash: string): State {
     fact: fact.length === 3 ? (fact as unknown as FactIds) : null,
     shown: Math.min(Math.max(shown, 1), MAX_SHOWN),
     dim: whole(given.get("dim")),
+    s: share(given.get("s")),
     other: text("other"),
-    method: oneOf(given.get("method"), ["pca", "tsne"], DEFAULTS.method),
+    method: (["pca", "tsne"] as const).find((method) => method === given.get("method")) ?? null,
   };
 }
 
@@ -112,14 +122,22 @@ function changed(): void {
 
 window.addEventListener("popstate", changed);
 
-/** The URL of the current state with some changes. A new query closes the explanation. */
+/** The URL of the current state with some changes. Another query closes the explanation. */
 export function href(change: Partial<State>): string {
   return format(withChange(change));
 }
 
 function withChange(change: Partial<State>): State {
-  const isOtherQuery = "entity" in change || "relation" in change || "side" in change || "run" in change;
-  return { ...state, ...(isOtherQuery && { why: null, fact: null }), ...change };
+  const differs = (name: keyof State): boolean => name in change && change[name] !== state[name];
+  const isOtherQuery = (["entity", "relation", "side", "run"] as const).some(differs);
+  return {
+    ...state,
+    ...(isOtherQuery && { why: null, fact: null }),
+    // Dimensions of another relation or run have nothing to do with those of this one.
+    ...((differs("relation") || differs("run")) && { dim: null }),
+    ...((isOtherQuery || differs("dim")) && { s: 0 }),
+    ...change,
+  };
 }
 
 /** Navigate to another state, with a history entry. */

@@ -10,6 +10,7 @@ model.safetensors       the trained weights
 metrics.json  history.jsonl  README.md
 snapshots/              the weights at chosen epochs
 trials.jsonl            the settings that were compared within a time budget
+cache/                  layouts that the server has computed; not in the manifest
 trackers.json           how trackers continue after an interruption (optional)
 history.csv  tensorboard/  the history for CSV and TensorBoard (optional)
 manifest.json           hashes of the files that must not change; written last
@@ -66,6 +67,7 @@ from fivestar.runs.settings import (
 from fivestar.version import __version__
 
 CHECKPOINT = "checkpoint.safetensors"
+CACHE = "cache"
 WEIGHTS = "model.safetensors"
 HISTORY = "history.jsonl"
 SNAPSHOTS = "snapshots"
@@ -369,7 +371,7 @@ def _is_hashed(path: Path, folder: Path) -> bool:
     first = path.relative_to(folder).parts[0]
     return (
         path.is_file()
-        and first not in {MANIFEST, CHECKPOINT, VECTORS, WORK, *TRACKED}
+        and first not in {MANIFEST, CHECKPOINT, VECTORS, WORK, CACHE, *TRACKED}
         and not first.startswith("checkpoint-")
         and not path.name.startswith(".")
     )

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from fivestar.server.metrics import Metrics
 from fivestar.server.middleware import Guard, read_token
 from fivestar.server.problems import MEDIA_TYPE, add_problem_handlers
-from fivestar.server.routes import explore, home, ops, page, predict
+from fivestar.server.routes import compare, explore, home, ops, page, predict, sphere
 from fivestar.server.schemas import NO_LIMIT, ProblemDocument
 from fivestar.server.service import Service
 from fivestar.server.settings import ServerSettings
@@ -28,7 +28,14 @@ from fivestar.version import __version__
 ENVIRONMENT = "FIVESTAR_SERVER_SETTINGS"
 # Smaller responses are not compressed.
 _MIN_COMPRESSED = 4096
-_ROUTERS = (predict.router, explore.router, home.router, ops.router)
+_ROUTERS = (
+    predict.router,
+    explore.router,
+    home.router,
+    sphere.router,
+    compare.router,
+    ops.router,
+)
 _PROBLEMS = {
     400: "The request cannot be parsed.",
     401: "A token is required.",

@@ -28,6 +28,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_LENGTH
 MapClass = Literal[
     "degenerate", "identity", "parabolic", "circular", "elliptic", "hyperbolic", "loxodromic"
 ]
+MapMethod = Literal["pca", "tsne"]
 SplitName = Literal["train", "valid", "test"]
 State = Literal["in train", "held out", "new"]
 
@@ -333,10 +334,14 @@ class MapPoint(Named):
 
 
 class MapResponse(BaseModel):
-    """A projection of the entities with the most triples onto the plane."""
+    """A projection of the entities with the most triples onto the plane.
+
+    `num_entities` is the number of all entities of the graph.
+    """
 
     run: str
-    method: str
+    method: MapMethod
+    num_entities: int
     types: list[str]
     points: list[MapPoint]
 
@@ -354,6 +359,7 @@ class RunInfo(BaseModel):
     has_types: bool
     has_geometry: bool
     is_calibrated: bool
+    map_methods: list[MapMethod]
     metrics: dict[str, float] | None
 
 

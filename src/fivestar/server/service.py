@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from fastapi import Request
 
 from fivestar.analysis.clustering import Method, TypedEntities, entity_map
 from fivestar.analysis.relations import relation_maps, require_mobius
-from fivestar.analysis.tsne import project_in_process
 from fivestar.cancellation import cancel_when, check_cancelled
 from fivestar.errors import AmbiguousName, Cancelled, SettingsError, UnknownName
 from fivestar.geometry.classification import MobiusClass, classify
@@ -29,6 +28,7 @@ from fivestar.graph.vocabulary import Vocabulary
 from fivestar.prediction.explanation import TOLERANCE
 from fivestar.prediction.predictions import Prediction, QueryIds
 from fivestar.prediction.trained_model import load
+from fivestar.server.background import Background, map_methods, saved_projection
 from fivestar.server.batching import BATCH_WORK, BatchedQuery, Batcher
 from fivestar.server.completion import Completions, manifest_hash
 from fivestar.server.cost import CostModel
@@ -66,10 +66,13 @@ class Service:
             for (name, folder), copy in zip(folders.items(), weights, strict=True)
         }
         # Small batches of queries; single queries that take longer than a batch; names and lists;
-        # neighbors, explanations and statistics; t-SNE. Nobody waits for work in another lane.
-        self.scoring, self.large, self.lookup, self.analysis, self.projection = self._lanes = [
+        # neighbors, explanations and statistics; t-SNE; comparisons of two runs. Nobody waits for
+        # work in another lane.
+        self.scoring, self.large, self.lookup, self.analysis, self.projection, self.comparison = (
+            self._lanes
+        ) = [
             Lane(name, self.limits.queued_requests)
-            for name in ("scoring", "large", "lookup", "analysis", "projection")
+            for name in ("scoring", "large", "lookup", "analysis", "projection", "comparison")
         ]
         self.batchers = {
             (name, lane): Batcher(
@@ -79,6 +82,7 @@ class Service:
             for lane in (self.scoring, self.large)
         }
         self.completions = Completions(self.limits.queued_requests)
+        self.background = Background()
         self._unsent_answers = 0
         self.started_folder = settings.started_folder
         self._on_ready = on_ready
@@ -203,6 +207,7 @@ class ServedModel:
             "has_types": self.graph.types is not None,
             "has_geometry": self._has_geometry,
             "is_calibrated": self.model.calibration is not None,
+            "map_methods": map_methods(),
             "metrics": {k: v for k, v in valid.items() if k in shown} if valid else None,
         }
 
@@ -383,7 +388,8 @@ class ServedModel:
         index = {name: at for at, name in enumerate(legend)}
         untyped = np.zeros(len(entities), np.int64)
         typed = TypedEntities(legend, entities, untyped)
-        xy = entity_map(self.model, typed, method, project=project_in_process)
+        project = partial(saved_projection, folder=self.folder)
+        xy = entity_map(self.model, typed, method, project=project)
         xy = xy - (xy.max(axis=0) + xy.min(axis=0)) / 2
         xy = xy / np.abs(xy).max()
         points = []
@@ -393,7 +399,8 @@ class ServedModel:
             points.append(
                 {**label, "x": round(x, 5), "y": round(y, 5), "type": min(types, default=None)}
             )
-        return {"method": method, "types": legend, "points": points}
+        count = len(self.graph.entities)
+        return {"method": method, "num_entities": count, "types": legend, "points": points}
 
 
 def _map_json(

@@ -135,10 +135,17 @@ async def entity_map(
     method: Literal["pca", "tsne"] = "pca",
     limit: Annotated[int, Query(ge=3, le=5000, description="Number of entities.")] = 2000,
 ) -> Response:
-    """Project the entities with the most triples onto the plane; the first t-SNE is slow."""
-    lane = service.projection if method == "tsne" else service.analysis
-    key = (method, limit)
-    return await respond(lane, served, lambda: served.map(method, limit), key=key)
+    """Project the entities with the most triples onto the plane.
+
+    The first t-SNE takes seconds. After a timeout it is still being computed: try again.
+    """
+    make, key = partial(served.map, method, limit), (method, limit)
+    if method == "pca":
+        return await respond(service.analysis, served, make, key)
+    content = await service.background.run(
+        (id(served), *key), lambda: _content(service.projection, served, make, key)
+    )
+    return JsonResponse(content)
 
 
 @router.get("/graph", response_model=schemas.StatisticsResponse)
@@ -151,7 +158,12 @@ async def respond(
     lane: Lane, served: ServedModel, make: Callable[[], Json], key: Hashable = None
 ) -> Response:
     """Make a response in a lane; with a key it is made once, and cached."""
+    return JsonResponse(await _content(lane, served, make, key))
 
+
+async def _content(
+    lane: Lane, served: ServedModel, make: Callable[[], Json], key: Hashable = None
+) -> bytes:
     def text() -> bytes:
         return to_json({"run": served.name, **make()})
 
@@ -159,4 +171,4 @@ async def respond(
     if cached is None:
         work = text if key is None else partial(served.cache.get, key, text)
         cached = await lane.run(work)
-    return JsonResponse(cached)
+    return cached

@@ -1,0 +1,48 @@
+"""Compare two served runs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from fivestar.server.comparison import CompareResponse
+from fivestar.server.comparison import compare as compare_served
+from fivestar.server.problems import Problem
+from fivestar.server.responses import JsonResponse, to_json
+from fivestar.server.routes.explore import WithModel, WithService
+from fivestar.server.schemas import MAX_URL_NAME_LENGTH
+
+router = APIRouter(prefix="/api", tags=["explore"])
+
+
+@router.get("/compare", response_model=CompareResponse)
+async def compare(
+    service: WithService,
+    served: WithModel,
+    other: Annotated[
+        str,
+        Query(min_length=1, max_length=MAX_URL_NAME_LENGTH, description="Name of another run."),
+    ],
+) -> Response:
+    """Rank the same held-out facts by two runs: metrics per relation, largest disagreements.
+
+    The first time takes seconds. After a timeout it is still being computed: try again.
+    """
+    second = service.model(other)
+    if second is served:
+        raise Problem(422, f"{other!r} is the run itself; choose another one to compare with")
+    key = ("compare", second.name, id(second.model))
+
+    def text() -> bytes:
+        return to_json({"run": served.name, **compare_served(served, second)})
+
+    content = served.cache.peek(key)
+    if content is None:
+        content = await service.background.run(
+            (id(served), *key),
+            lambda: service.comparison.run(partial(served.cache.get, key, text)),
+        )
+    return JsonResponse(content)
