@@ -7,6 +7,7 @@ import gc
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -15,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
+from fivestar.server.hot_path import HotPath
 from fivestar.server.metrics import Metrics
 from fivestar.server.middleware import Guard, read_token
 from fivestar.server.problems import MEDIA_TYPE, add_problem_handlers
@@ -96,9 +98,17 @@ def make_app(settings: ServerSettings, on_ready: Callable[[], None] | None = Non
         if isinstance(route, Route)
     ]
     metrics = Metrics(routes, settings.metrics_file)
-    app.state.service = Service(settings, metrics, on_ready)
-    _describe(app, app.state.service, needs_token=token is not None)
-    return Guard(app, settings.limits, metrics, token, settings.hosts())
+    app.state.service = service = Service(settings, metrics, on_ready)
+    _describe(app, service, needs_token=token is not None)
+    hot_path = HotPath(
+        app,
+        service,
+        predict.router,
+        partial(GZipMiddleware, minimum_size=_MIN_COMPRESSED, compresslevel=5),
+        _MIN_COMPRESSED,
+        has_cors=bool(settings.cors_origins),
+    )
+    return Guard(app, settings.limits, metrics, token, settings.hosts(), hot_path)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ counters do not depend on which worker answers. A restarted worker takes a new r
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class Metrics:
         self._shape = (num_statuses, num_buckets, len(self._routes), 3)
         self._table = _table(sum(self._shape), file)
         self._own = self._table[_claim_row(file)]
+        self._requests, self._times, self._seconds, _ = self._parts(self._own)
         # Requests are counted on the event loop, batches on a worker thread.
         self._lock = threading.Lock()
 
@@ -47,12 +49,11 @@ class Metrics:
         """Count a request that ends."""
         row = self._routes.get(route or _OTHER, self._routes[_OTHER])
         column = self._statuses.get(status, self._statuses[0])
-        bucket = int(np.searchsorted(_BUCKETS, seconds))
-        requests, times, seconds_sum, _ = self._parts(self._own)
+        bucket = bisect_left(_BUCKETS, seconds)
         with self._lock:
-            requests[row, column] += 1
-            times[row, bucket] += 1
-            seconds_sum[row] += seconds
+            self._requests[row, column] += 1
+            self._times[row, bucket] += 1
+            self._seconds[row] += seconds
             self._own[-1] -= 1
 
     def count_batch(self, queries: int) -> None:

@@ -82,6 +82,11 @@ def too_many(reason: str) -> Problem:
     return Problem(429, f"{reason}; wait for its responses", headers={"Retry-After": "1"})
 
 
+def internal_error() -> Problem:
+    """Return a 500, which says nothing of its cause."""
+    return Problem(500, "internal error; see the log of the server", "internal")
+
+
 def problem_of(error: FivestarError) -> Problem:
     """Map an error of fivestar to a problem."""
     if isinstance(error, UnknownName):
@@ -115,8 +120,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, __: Exception) -> Response:
-        detail = "internal error; see the log of the server"
-        return Problem(500, detail, "internal").response()
+        return internal_error().response()
 
 
 def _headers(error: HTTPException) -> dict[str, str] | None:

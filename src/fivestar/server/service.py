@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import torch
 from fastapi import Request
 
@@ -26,6 +27,7 @@ from fivestar.geometry.mobius import entries, norm, relative_determinant
 from fivestar.graph.name_search import NameSearch
 from fivestar.graph.statistics import profile_graph
 from fivestar.graph.vocabulary import Vocabulary
+from fivestar.models.packed import pack_candidates
 from fivestar.prediction.explanation import TOLERANCE
 from fivestar.prediction.predictions import Prediction, QueryIds
 from fivestar.prediction.trained_model import load
@@ -34,8 +36,8 @@ from fivestar.server.cost import CostModel
 from fivestar.server.lanes import Lane, request_context
 from fivestar.server.metrics import Metrics
 from fivestar.server.problems import Problem, busy
-from fivestar.server.responses import ByteCache, to_json
-from fivestar.server.settings import ServerSettings
+from fivestar.server.responses import ByteCache
+from fivestar.server.settings import NO_MEMORY, Limits, ServerSettings
 from fivestar.spelling import did_you_mean
 
 Json = dict[str, Any]
@@ -61,7 +63,7 @@ class Service:
         folders = names_of_folders(settings.runs)
         weights: list[Path | None] = [*settings.weights] or [None] * len(folders)
         self.models = {
-            name: ServedModel(name, folder, copy, self.limits.cache_bytes)
+            name: ServedModel(name, folder, copy, self.limits)
             for (name, folder), copy in zip(folders.items(), weights, strict=True)
         }
         # Small batches of queries; single queries that take longer than a batch; names and lists;
@@ -160,17 +162,22 @@ class ServedModel:
         name: name of the run.
         folder: its folder.
         weights: a copy of its weights that nobody changes (see `weights`); None: load them.
-        cache_bytes: maximum size of cached responses.
+        limits: sizes of the cache of responses and of the packed candidates.
     """
 
     def __init__(
-        self, name: str, folder: Path, weights: Path | None = None, cache_bytes: int = 0
+        self,
+        name: str,
+        folder: Path,
+        weights: Path | None = None,
+        limits: Limits = NO_MEMORY,
     ) -> None:
         self.name = name
         self.model = load(folder, weights=weights)
+        pack_candidates(self.model.model, limits.packed_bytes)
         self.graph = self.model.graph
         self.cost = CostModel(self.model)
-        self.cache = ByteCache(cache_bytes)
+        self.cache = ByteCache(limits.cache_bytes)
         self.is_warm = False
 
     def warm_up(self) -> None:
@@ -278,13 +285,20 @@ class ServedModel:
 
     def query_result(self, ids: QueryIds, answers: list[Prediction]) -> bytes:
         """Return a query and its answers as JSON."""
-        return to_json(
+        return orjson.dumps(
             {
                 "query": self.named_query(ids),
-                "answers": [vars(answer) for answer in answers],
-                "warnings": self.model.unseen_warnings(np.array([ids])),
+                "answers": answers,
+                "warnings": self._warnings(ids),
             }
         )
+
+    def _warnings(self, ids: QueryIds) -> list[str]:
+        entities, relations = self.model.seen_in_train
+        head, relation, tail = ids
+        if entities[head] and relations[relation] and entities[tail]:  # −1 is the last one
+            return []
+        return self.model.unseen_warnings(np.array([ids]))
 
     def named_query(self, ids: QueryIds) -> Json:
         """Return the names of a triple or query, None for −1."""

@@ -67,6 +67,8 @@ class Limits(BaseModel):
     # Queued requests per lane, and bytes of cached responses per run.
     queued_requests: int = Field(64, ge=1)
     cache_bytes: int = Field(32 << 20, ge=0)
+    # Size of a table of candidates up to which each worker has a copy for faster products.
+    packed_bytes: int = Field(256 << 20, ge=0)
 
     @property
     def queued_work(self) -> float:
@@ -77,6 +79,10 @@ class Limits(BaseModel):
     def unsent_answers(self) -> int:
         """Return the number of answers of all requests in progress."""
         return 10 * self.answers
+
+
+# Limits for a model that is not served: nothing is cached or copied.
+NO_MEMORY = Limits(cache_bytes=0, packed_bytes=0)
 
 
 class ServerSettings(BaseModel):
