@@ -60,7 +60,7 @@ def respond(app, path, body, *headers, method="POST"):
         "scheme": "http",
         "server": ("127.0.0.1", 80),
         "client": ("127.0.0.1", 1),
-        "headers": [(b"host", b"localhost"), *headers],
+        "headers": [(b"host", b"localhost"), (b"x-request-id", b"1"), *headers],
     }
     asyncio.run(app(scope, receive, send))
     start, *rest = sent

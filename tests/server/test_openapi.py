@@ -20,7 +20,7 @@ def test_server_conforms_to_openapi(server, tmp_path):
         [command, *words], capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout[-5000:]
-    assert "Tested: 18" in done.stdout
+    assert "Tested: 20" in done.stdout
 
 
 def test_openapi_document(client):
@@ -39,10 +39,10 @@ def test_openapi_document(client):
 def test_documentation_and_page_agree_with_openapi(client):
     paths = set(client.get("/openapi.json").json()["paths"])
     text = (ROOT / "docs" / "http.md").read_text()
-    documented = set(re.findall(r"/(?:api/[a-z/]+|health|ready|metrics)\b", text))
+    documented = set(re.findall(r"/(?:api/[a-z/-]+|health|ready|metrics)\b", text))
     assert documented == paths
     page = "".join(path.read_text() for path in (ROOT / "web" / "src").glob("*.ts"))
-    used = set(re.findall(r'"(/api/[a-z/]+)"', page))
+    used = set(re.findall(r'"(/api/[a-z/-]+)"', page))
     assert used <= paths
     assert "`/api/predict/${state.side}`" in page
 

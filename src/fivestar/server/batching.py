@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Generic, TypeVar
@@ -31,6 +32,7 @@ _MAX_WAIT = 0.02
 
 T = TypeVar("T")
 Render = Callable[[QueryIds, list[Prediction]], T]
+Trace = Callable[[int, list[Any]], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class _Request(Generic[T]):
     results: list[T | None]
     missing: int
     done: asyncio.Future[None]
+    span: Any
 
 
 @dataclass(eq=False)
@@ -74,15 +77,23 @@ class Batcher(Generic[T]):
         max_work: estimated work that may wait.
         metrics: counts batches.
         render: returns the result of a query from its answers; called in the lane.
+        trace: makes a span of a batch from the number of its queries and the spans of its requests.
     """
 
     def __init__(
-        self, model: TrainedModel, lane: Lane, max_work: float, metrics: Metrics, render: Render[T]
+        self,
+        model: TrainedModel,
+        lane: Lane,
+        max_work: float,
+        metrics: Metrics,
+        render: Render[T],
+        trace: Trace | None = None,
     ) -> None:
         self._model = model
         self._lane = lane
         self._metrics = metrics
         self._render = render
+        self._trace = trace or (lambda _, __: nullcontext())
         self._queue = FairQueue[_Row](max_work)
         self._task: asyncio.Task[None] | None = None
         self._pending: set[_Request[T]] = set()
@@ -98,10 +109,12 @@ class Batcher(Generic[T]):
             Problem: 503 or 429 if the queue is full.
         """
         loop = asyncio.get_running_loop()
-        request = _Request[T]([None] * len(queries), len(queries), loop.create_future())
+        context = request_context.get(RequestContext())
+        request = _Request[T](
+            [None] * len(queries), len(queries), loop.create_future(), context.span
+        )
         rows = [_Row(request, position, query) for position, query in enumerate(queries)]
-        client = request_context.get(RequestContext()).client
-        entry: Entry[_Row] = self._queue.push(client, zip(rows, work, strict=True))
+        entry: Entry[_Row] = self._queue.push(context.client, zip(rows, work, strict=True))
         self._pending.add(request)
         if self._all_came is not None and len(self._pending) >= self._expected:
             _resolve(self._all_came)
@@ -176,7 +189,10 @@ class Batcher(Generic[T]):
             return query.which, query.types, query.top > _LARGE_TOP
 
         results: dict[int, T] = {}
-        with cancel_when(lambda: all(row.request.done.done() for row in rows)):
+        with (
+            self._trace(len(rows), [row.request.span for row in rows]),
+            cancel_when(lambda: all(row.request.done.done() for row in rows)),
+        ):
             for (which, types, _), group in groupby(sorted(range(len(rows)), key=key), key=key):
                 chosen = list(group)
                 ids = np.array([rows[at].query.ids for at in chosen])

@@ -15,10 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fivestar.errors import SettingsError
 from fivestar.server.lanes import RequestContext, request_context
+from fivestar.server.logs import log_request, request_id_of
 from fivestar.server.metrics import Metrics
 from fivestar.server.problems import Problem
 from fivestar.server.protocol import CONNECTION, LimitedProtocol, client_network
 from fivestar.server.settings import Limits, host_name
+from fivestar.server.tracing import Tracer
 
 _CSP = {
     "default-src": "'self'",
@@ -78,6 +80,7 @@ class Guard:
         token: the token that requests must send; None: none.
         hosts: accepted Host headers; None: any.
         hot_path: handles requests instead of the application, which it wraps.
+        tracer: makes a span per request; None: there are none.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Guard:
         token: bytes | None,
         hosts: frozenset[str] | None,
         hot_path: ASGIApp | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.app = app
         self.limits = limits
@@ -95,6 +99,7 @@ class Guard:
         self.token = token
         self.hosts = hosts
         self._handler = hot_path or app
+        self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -104,12 +109,21 @@ class Guard:
         started = time.perf_counter()
         self.metrics.begin()
         headers = RequestHeaders.of(scope)
-        response = _Response(scope["path"], send)
+        request_id = request_id_of(headers.request_id)
+        span = None if self._tracer is None else self._tracer.start_request(scope, request_id)
+        response = _Response(scope["path"], request_id, send)
+        address = _connection(scope).address
         try:
-            await self._handle(scope, headers, receive, response)
+            with ExitStack() as on_end:
+                request_context.set(RequestContext(address, on_end, request_id, span))
+                await self._handle(scope, headers, receive, response)
         finally:
+            seconds = time.perf_counter() - started
             route = getattr(scope.get("route"), "path", None)
-            self.metrics.end(route, response.status, time.perf_counter() - started)
+            self.metrics.end(route, response.status, seconds)
+            log_request(scope, request_id, route, response.status, seconds)
+            if self._tracer is not None:
+                self._tracer.end_request(span, scope, route, response.status)
 
     async def _handle(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, response: _Response
@@ -122,7 +136,7 @@ class Guard:
 
     async def _run(self, scope: Scope, receive: Receive, response: _Response) -> Problem | None:
         """Run the application until it is done, its time is over, or its client disconnects."""
-        connection: LimitedProtocol | _Connection = scope.get(CONNECTION) or _Connection(scope)
+        connection = _connection(scope)
         deadline = asyncio.timeout(self.limits.seconds)
         is_disconnected = False
 
@@ -134,11 +148,9 @@ class Guard:
                     deadline.reschedule(0)
 
         try:
-            with ExitStack() as on_end:
-                request_context.set(RequestContext(connection.address, on_end))
-                async with deadline:
-                    connection.on_disconnect = disconnect
-                    await self._handler(scope, self._limited(receive), response.send)
+            async with deadline:
+                connection.on_disconnect = disconnect
+                await self._handler(scope, self._limited(receive), response.send)
         except TimeoutError:
             if is_disconnected:
                 return None
@@ -191,6 +203,13 @@ class Guard:
         return counted
 
 
+def _connection(scope: Scope) -> LimitedProtocol | _Connection:
+    if CONNECTION not in scope:
+        scope[CONNECTION] = _Connection(scope)
+    connection: LimitedProtocol | _Connection = scope[CONNECTION]
+    return connection
+
+
 class _Connection:
     """The connection of a server without `LimitedProtocol`, which does not report disconnects."""
 
@@ -200,18 +219,23 @@ class _Connection:
 
 
 class _Response:
-    """Adds the security headers to a response and records its status."""
+    """Adds the security headers and the request id to a response, and records its status."""
 
-    def __init__(self, path: str, send: Send) -> None:
+    def __init__(self, path: str, request_id: str, send: Send) -> None:
         self.status = 0
         self.is_complete = False
         self._headers = _DOCS_HEADERS if path == "/docs" else _HEADERS
+        self._request_id = (b"x-request-id", request_id.encode())
         self._send = send
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), *self._headers]
+            message["headers"] = [
+                *message.get("headers", ()),
+                *self._headers,
+                self._request_id,
+            ]
         elif not message.get("more_body"):
             self.is_complete = True
         await self._send(message)
@@ -238,6 +262,7 @@ class RequestHeaders(NamedTuple):
     hosts: list[bytes]
     authorization: bytes
     content_length: bytes
+    request_id: bytes
 
     @classmethod
     def of(cls, scope: Scope) -> RequestHeaders:
@@ -248,4 +273,5 @@ class RequestHeaders(NamedTuple):
                 hosts.append(value)
             else:
                 first.setdefault(name, value)
-        return cls(hosts, first.get(b"authorization", b""), first.get(b"content-length", b""))
+        names = (b"authorization", b"content-length", b"x-request-id")
+        return cls(hosts, *(first.get(name, b"") for name in names))

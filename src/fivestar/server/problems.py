@@ -26,6 +26,7 @@ _MAX_ERRORS = 20
 _CODES = {
     400: "malformed",
     401: "unauthorized",
+    403: "not-allowed",
     404: "not-found",
     405: "method-not-allowed",
     408: "slow-headers",

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from fivestar.graph.vocabulary import Vocabulary
 from fivestar.models.packed import pack_candidates
 from fivestar.prediction.explanation import TOLERANCE
 from fivestar.prediction.predictions import Prediction, QueryIds
-from fivestar.prediction.trained_model import load
+from fivestar.prediction.trained_model import TrainedModel, load
+from fivestar.runs.manifest import run_version
 from fivestar.server.batching import BATCH_WORK, BatchedQuery, Batcher
 from fivestar.server.cost import CostModel
 from fivestar.server.lanes import Lane, request_context
@@ -38,6 +39,8 @@ from fivestar.server.metrics import Metrics
 from fivestar.server.problems import Problem, busy
 from fivestar.server.responses import ByteCache
 from fivestar.server.settings import NO_MEMORY, Limits, ServerSettings
+from fivestar.server.tracing import Tracer
+from fivestar.server.weights import is_current
 from fivestar.spelling import did_you_mean
 
 Json = dict[str, Any]
@@ -46,6 +49,15 @@ _MAX_TRIPLES = 50
 _MAX_SUGGESTIONS = 3
 _MIN_SIMILARITY = 70
 _SUGGESTION_SECONDS = 0.25
+_LANES = (
+    "scoring",
+    "large",
+    "lookup",
+    "analysis",
+    "projection",
+    "completion",
+    "maintenance",
+)
 Names = tuple[str | None, str | None, str | None]
 
 
@@ -57,32 +69,43 @@ class Service:
         settings: ServerSettings,
         metrics: Metrics,
         on_ready: Callable[[], None] | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.limits = settings.limits
         self.metrics = metrics
+        self.tracer = tracer
+        self.can_fold_in = settings.fold_in
+        # Small batches of queries; single queries that take longer than a batch; names and lists;
+        # neighbors, explanations and statistics; t-SNE; new facts of whole relations; new versions
+        # and new entities. Nobody waits for work in another lane.
+        self.scoring, self.large, self.lookup, self.analysis, self.projection, *more = (
+            Lane(name, self.limits.queued_requests) for name in _LANES
+        )
+        self.completion, self.maintenance = more
+        self._lanes = [self.scoring, self.large, self.lookup, self.analysis, self.projection, *more]
         folders = names_of_folders(settings.runs)
         weights: list[Path | None] = [*settings.weights] or [None] * len(folders)
-        self.models = {
-            name: ServedModel(name, folder, copy, self.limits)
-            for (name, folder), copy in zip(folders.items(), weights, strict=True)
-        }
-        # Small batches of queries; single queries that take longer than a batch; names and lists;
-        # neighbors, explanations and statistics; t-SNE. Nobody waits for work in another lane.
-        self.scoring, self.large, self.lookup, self.analysis, self.projection = self._lanes = [
-            Lane(name, self.limits.queued_requests)
-            for name in ("scoring", "large", "lookup", "analysis", "projection")
-        ]
-        self.batchers = {
-            (name, lane): Batcher(
-                served.model, lane, self.limits.queued_work, metrics, served.query_result
-            )
-            for name, served in self.models.items()
-            for lane in (self.scoring, self.large)
-        }
+        self.models: dict[str, ServedModel] = {}
+        self._batchers: dict[tuple[ServedModel, Lane], Batcher[bytes]] = {}
+        for (name, folder), copy in zip(folders.items(), weights, strict=True):
+            self.replace(ServedModel.load(name, folder, copy, self.limits))
         self._unsent_answers = 0
         self.started_folder = settings.started_folder
         self._on_ready = on_ready
         self.is_ready = False
+
+    def replace(self, served: ServedModel) -> None:
+        """Serve a model from now on; requests that have begun finish with the one before."""
+        before = self.models.get(served.name)
+        for lane in (self.scoring, self.large):
+            self._batchers[served, lane] = self._new_batcher(served, lane)
+            self._batchers.pop((before, lane), None)  # type: ignore[arg-type]
+        self.models[served.name] = served
+
+    def _new_batcher(self, served: ServedModel, lane: Lane) -> Batcher[bytes]:
+        trace = None if self.tracer is None else partial(self.tracer.batch, served.name)
+        work, render = self.limits.queued_work, served.query_result
+        return Batcher(served.model, lane, work, self.metrics, render, trace)
 
     def warm_up(self) -> None:
         """Build the indices that the first requests need."""
@@ -98,6 +121,8 @@ class Service:
         self.is_ready = False
         for lane in self._lanes:
             lane.close()
+        if self.tracer is not None:
+            self.tracer.close()
 
     def model(self, run: str | None) -> ServedModel:
         """Return a model by the name of its run; by default the first."""
@@ -136,7 +161,9 @@ class Service:
             )
         self._reserve(answers)
         lane = self.scoring if max(work) <= BATCH_WORK else self.large
-        return await self.batchers[served.name, lane].predict(queries, work)
+        # A version that has been replaced meanwhile has no batcher of its own any more.
+        batcher = self._batchers.get((served, lane)) or self._new_batcher(served, lane)
+        return await batcher.predict(queries, work)
 
     def _reserve(self, answers: int) -> None:
         """Count the answers of a request until its response is sent: their text is in memory."""
@@ -160,25 +187,46 @@ class ServedModel:
 
     Args:
         name: name of the run.
-        folder: its folder.
-        weights: a copy of its weights that nobody changes (see `weights`); None: load them.
+        model: the model.
+        version: identifies the version of the run.
         limits: sizes of the cache of responses and of the packed candidates.
+        num_folded_in: number of entities that requests have added.
     """
 
     def __init__(
         self,
         name: str,
-        folder: Path,
-        weights: Path | None = None,
+        model: TrainedModel,
+        version: str = "",
         limits: Limits = NO_MEMORY,
+        num_folded_in: int = 0,
     ) -> None:
         self.name = name
-        self.model = load(folder, weights=weights)
+        self.model = model
+        self.version = version
+        self.num_folded_in = num_folded_in
         pack_candidates(self.model.model, limits.packed_bytes)
         self.graph = self.model.graph
         self.cost = CostModel(self.model)
         self.cache = ByteCache(limits.cache_bytes)
         self.is_warm = False
+
+    @classmethod
+    def load(
+        cls, name: str, folder: Path, weights: Path | None = None, limits: Limits = NO_MEMORY
+    ) -> ServedModel:
+        """Load a run.
+
+        Args:
+            name: name of the run.
+            folder: its folder.
+            weights: a copy of its weights that nobody changes (see `weights`). It is not used if
+                the folder holds another version by now.
+            limits: see above.
+        """
+        if weights is not None and not is_current(weights, folder):
+            weights = None
+        return cls(name, load(folder, weights=weights), run_version(folder), limits)
 
     def warm_up(self) -> None:
         """Build the indices that the first requests need."""
@@ -196,6 +244,7 @@ class ServedModel:
         shown = {"mrr", "hits@1", "hits@10"}
         return {
             "name": self.name,
+            "version": self.version,
             "graph": self.graph.name,
             "model": model.name,
             "dim": model.dim,
