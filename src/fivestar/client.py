@@ -195,15 +195,15 @@ class Client:
         self,
         relations: Sequence[str],
         *,
-        top: int | None = None,
-        threshold: float | None = None,
+        top: int = 100,
+        threshold: float = 0.0,
         slots: Slots = "seen",
     ) -> Iterator[NewFact]:
         """Iterate over probable new triples while the server finds them, relation by relation.
 
         Args:
             relations: the relations.
-            top: number of triples per relation. Give either this or `threshold`.
+            top: number of triples per relation.
             threshold: least calibrated probability.
             slots: heads and tails "seen" with the relation in train, or "all" entities.
 

@@ -162,8 +162,9 @@ def test_new_facts(local, remote):
             row["tail"],
         )
         assert fact.probability == pytest.approx(row["probability"], abs=1e-3)
-    with pytest.raises(SettingsError, match="either threshold or top"):
-        next(remote.new_facts([relation]))
+    assert not list(remote.new_facts([relation], top=5, threshold=1.0))
+    with pytest.raises(SettingsError, match="at most 1,000"):
+        next(remote.new_facts([relation], top=1001))
 
 
 class Busy(BaseHTTPRequestHandler):

@@ -80,29 +80,31 @@ async def complete(
     service: WithService,
     served: WithModel,
     relation: Annotated[list[Name], Query(min_length=1, max_length=100)],
-    threshold: Annotated[
-        float | None, Query(gt=0, le=1, description="Least calibrated probability.")
-    ] = None,
     top: Annotated[
-        int | None, Query(ge=1, le=schemas.NO_LIMIT, description="Triples per relation.")
-    ] = None,
+        int, Query(ge=1, le=schemas.NO_LIMIT, description="Triples per relation.")
+    ] = 100,
+    threshold: Annotated[
+        float, Query(ge=0, le=1, description="Least calibrated probability.")
+    ] = 0.0,
     slots: Slots = "seen",
 ) -> Response:
     """Stream probable new triples, relation by relation, as lines of JSON.
 
-    Give either `threshold` or `top`. Each line is a triple with its probability; the last one has
-    the number of triples, without which the response is incomplete.
+    Each line is a triple with its probability; the last one has the number of triples, without
+    which the response is incomplete.
     """
-    if top is not None:
-        service.check_top(top)
-    goal = Goal(threshold, top, slots)
+    service.check_top(top)
+    if threshold and served.model.calibration is None:
+        detail = "this run has no calibrated probabilities to compare a threshold with; omit it"
+        raise Problem(409, detail, "not-calibrated")
+    goal = Goal(top=top, slots=slots)
     numbers = [await service.lookup.run(served.relation_id, name) for name in relation]
     completer = await service.completion.run(Completer, served.model, goal)
     queries = sum([await service.completion.run(completer.num_queries, n) for n in numbers])
     _check_work(service, served, queries)
     # The first relation before the response begins: an error is a problem document then.
     first = await _new_triples(service, completer, numbers[0])
-    lines = _stream(service, served, completer, numbers, first)
+    lines = _stream(service, served, completer, numbers, first, threshold)
     # Compressed, lines would wait for one another.
     return StreamingResponse(lines, media_type=NDJSON, headers={"Content-Encoding": "identity"})
 
@@ -119,10 +121,13 @@ async def _stream(
     completer: Completer,
     relations: list[int],
     first: NewTriples,
+    threshold: float,
 ) -> AsyncIterator[bytes]:
     count, is_truncated = 0, False
     for position, relation in enumerate(relations):
         new = first if position == 0 else await _new_triples(service, completer, relation)
+        if threshold:
+            new = new.best(Goal(threshold))
         room = service.limits.answers - count
         is_truncated = is_truncated or len(new) > room
         text = await service.completion.run(_lines, served, new, room)
