@@ -132,6 +132,16 @@ def test_invalid_completions(client, query, status, reported):
     assert reported in found.text
 
 
+def test_completions_without_calibration(served_runs):
+    guard = make_app(ServerSettings(runs=served_runs[:1]))
+    guard.app.state.service.model(None).model.__dict__["calibration"] = None
+    with running(guard) as address:
+        refused = httpx.get(f"{address}/api/complete?relation=in_country&threshold=0.5")
+        assert (refused.status_code, refused.json()["code"]) == (409, "not-calibrated")
+        first, _ = lines_of(httpx.get(f"{address}/api/complete?relation=in_country&top=1"))
+        assert first["probability"] is None
+
+
 def test_completions_are_bounded(served_runs):
     settings = ServerSettings(runs=served_runs[:1], limits=Limits(answers=4, work=1e8))
     with serving(settings) as address, httpx.Client(base_url=address, timeout=60) as client:

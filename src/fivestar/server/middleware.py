@@ -137,6 +137,8 @@ class Guard:
     async def _run(self, scope: Scope, receive: Receive, response: _Response) -> Problem | None:
         """Run the application until it is done, its time is over, or its client disconnects."""
         connection = _connection(scope)
+        if connection.is_lost:
+            return None
         deadline = asyncio.timeout(self.limits.seconds)
         is_disconnected = False
 
@@ -212,6 +214,8 @@ def _connection(scope: Scope) -> LimitedProtocol | _Connection:
 
 class _Connection:
     """The connection of a server without `LimitedProtocol`, which does not report disconnects."""
+
+    is_lost = False
 
     def __init__(self, scope: Scope) -> None:
         self.address = client_network((scope.get("client") or ("",))[0])

@@ -48,6 +48,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.address = ""
         # Called when the client disconnects; set by the application while it handles a request.
         self.on_disconnect: Callable[[], None] | None = None
+        self.is_lost = False
         self._in_headers = True
         self._in_message = False
         self._header_bytes = 0
@@ -73,6 +74,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._set_timer(None)
         self._stop_write_timer()
         super().connection_lost(exc)
+        self.is_lost = True
         if self.on_disconnect is not None:
             self.on_disconnect()
 
