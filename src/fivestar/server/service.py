@@ -344,9 +344,9 @@ class ServedModel:
 
     def _warnings(self, ids: QueryIds) -> list[str]:
         entities, relations = self.model.seen_in_train
-        head, relation, tail = ids
-        if entities[head] and relations[relation] and entities[tail]:  # −1 is the last one
-            return []
+        seen = zip((entities, relations, entities), ids, strict=True)
+        if all(number < 0 or mask[number] for mask, number in seen):
+            return []  # without the arrays of the general case
         return self.model.unseen_warnings(np.array([ids]))
 
     def named_query(self, ids: QueryIds) -> Json:
