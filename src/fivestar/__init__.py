@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fivestar.version import __version__
 
 if TYPE_CHECKING:
+    from fivestar.client import Client
     from fivestar.errors import FivestarError, GraphWarning
     from fivestar.graph.file_conversion import convert_graph
     from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from fivestar.training.trackers.base import TrackedRun, Tracker, register_tracker
 
 _HOME = {
+    "Client": "fivestar.client",
     "FivestarError": "fivestar.errors",
     "GraphWarning": "fivestar.errors",
     "KnowledgeGraph": "fivestar.graph.knowledge_graph",
@@ -81,6 +83,7 @@ _HOME = {
 
 __all__ = [
     "AutogradSimilarity",
+    "Client",
     "FivestarError",
     "GraphWarning",
     "InnerProduct",

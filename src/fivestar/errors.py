@@ -18,6 +18,7 @@ to catch all of them::
     ├── Cancelled              nobody waits for the result of a computation any more
     ├── ConversionImpossible   a model cannot be converted exactly
     ├── ExportImpossible       a model cannot be exported to the format
+    ├── ServerError            a server cannot be reached or refuses a request (see `Client`)
     └── GraphError             a graph cannot be read or used
         ├── SourceNotFound     no such file, folder or dataset
         ├── BadSource          a file, folder or table cannot be read
@@ -59,6 +60,7 @@ __all__ = [
     "OutputError",
     "Paused",
     "RegistrationError",
+    "ServerError",
     "SettingsError",
     "SourceNotFound",
     "SplitImpossible",
@@ -126,6 +128,15 @@ class ConversionImpossible(FivestarError):  # noqa: N818
 
 class ExportImpossible(FivestarError):  # noqa: N818
     """A model cannot be exported to the format."""
+
+
+class ServerError(FivestarError):
+    """A server cannot be reached or refuses a request; `status` and `code` are its response's."""
+
+    def __init__(self, message: str, *, status: int | None = None, code: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
 
 
 class GraphError(FivestarError):

@@ -20,7 +20,7 @@ def facts(page):
 def completion(address):
     """The most probable facts according to the service."""
     for _ in range(600):
-        reply = httpx.get(f"{address}/api/completion", params={"limit": 100}, timeout=60).json()
+        reply = httpx.get(f"{address}/api/probable-facts", params={"limit": 100}, timeout=60).json()
         if reply["status"] == "done":
             return reply
     raise AssertionError("the search did not end")
@@ -131,7 +131,7 @@ def test_a_search_in_progress_and_a_large_graph(visiting, address, completion):
             },
         ),
     ]
-    page.route("**/api/completion*", lambda route: route.fulfill(**replies[0]))
+    page.route("**/api/probable-facts*", lambda route: route.fulfill(**replies[0]))
     visit.open()
     expect(page.locator("#home-body .loading")).to_contain_text("Searching the graph")
     expect(page.get_by_role("progressbar")).to_have_attribute("value", "0.4")
@@ -145,7 +145,7 @@ def test_a_search_in_progress_and_a_large_graph(visiting, address, completion):
 def test_no_probable_fact(visiting, address, completion):
     visit = visiting(address)
     empty = answered(completion, facts=[], num_facts=0, relations=[])
-    visit.page.route("**/api/completion*", lambda route: route.fulfill(**empty))
+    visit.page.route("**/api/probable-facts*", lambda route: route.fulfill(**empty))
     visit.open()
     expect(visit.page.get_by_role("heading", name="No probable fact found")).to_be_visible()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -227,3 +228,26 @@ def test_a_fair_queue_serves_equal_work():
     while queue.pop() is not None:
         pass
     assert queue.waiting == pytest.approx(0)
+
+
+def test_a_batch_waits_for_the_requests_that_follow_the_last_one():
+    """Clients that answer at once share the next batch, though the first of them comes early."""
+
+    async def work():
+        slow = Slow()
+        slow.go.set()
+        one = batcher(slow)
+        one._expected, one._wait_until = 3, time.monotonic() + 10
+        first = ask(one, query(1))
+        await until_all_are_queued()
+        assert not slow.batches
+        await asyncio.gather(first, ask(one, query(2)), ask(one, query(3)))
+        # Nobody else comes: it waits no longer than the window.
+        one._expected, one._wait_until = 3, time.monotonic() + 0.02
+        await ask(one, query(4))
+        # Nor after the window.
+        one._expected, one._wait_until = 3, time.monotonic() - 1
+        await ask(one, query(5))
+        return [count for count, *_ in slow.batches], one._pending
+
+    assert asyncio.run(work()) == ([3, 1, 1], set())

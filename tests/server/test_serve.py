@@ -75,6 +75,16 @@ def test_invalid_runs_and_tokens(tmp_path, words):
     assert reported in str(found.exception)
 
 
+@pytest.mark.parametrize(
+    ("more", "reported"), [((), "give token_file"), (("--workers", "2"), "use workers=1")]
+)
+def test_fold_in_needs_a_token_and_one_worker(served_runs, tmp_path, more, reported):
+    (tmp_path / "token").write_text("a-token-that-nobody-guesses")
+    token = ("--token-file", str(tmp_path / "token")) if more else ()
+    words = ["serve", str(served_runs[0]), "--allow-fold-in", *token, *more]
+    assert reported in str(CliRunner().invoke(app, words).exception)
+
+
 def test_port_in_use(served_runs):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -113,9 +123,12 @@ def test_all_options_are_passed_on(served_runs, tmp_path, monkeypatch):
         "--max-connections": "11",
         "--max-body": "7",
         "--time-limit": "8",
+        "--log-format": "json",
+        "--reload-interval": "2.5",
     }
+    flags = ["--log-requests", "--allow-fold-in", "--trace"]
     given = [word for pair in words.items() for word in pair]
-    shown = CliRunner().invoke(app, ["serve", str(served_runs[0]), *given, "--log-requests"])
+    shown = CliRunner().invoke(app, ["serve", str(served_runs[0]), *given, *flags])
     assert shown.exit_code == 0, shown.output
     assert "http://there" in shown.output
     assert (seen["port"], seen["log_requests"]) == (81, True)
@@ -126,6 +139,10 @@ def test_all_options_are_passed_on(served_runs, tmp_path, monkeypatch):
         token_file=tmp_path / "token",
         cors_origins=["https://friend.example"],
         allowed_hosts=["graphs.example"],
+        log_format="json",
+        reload_interval=2.5,
+        fold_in=True,
+        trace=True,
         limits=Limits(
             top=5,
             batch=6,

@@ -86,7 +86,7 @@ export interface SearchScope {
   is_complete: boolean;
 }
 
-export interface Completion {
+export interface ProbableFacts {
   run: string;
   status: "running" | "done";
   progress: number;

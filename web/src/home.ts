@@ -1,5 +1,5 @@
 /** The first view: facts that the graph is probably missing, each with its probability and an explanation. */
-import { type Completion, get, type ProbableFact, type RunInfo, type SearchScope } from "./api";
+import { type ProbableFacts, get, type ProbableFact, type RunInfo, type SearchScope } from "./api";
 import { announce, byId, type Child, h } from "./dom";
 import { entityText, relationText } from "./names";
 import { bar, factSentence } from "./parts";
@@ -47,12 +47,12 @@ export class HomeView {
     this.placeWhy();
   }
 
-  private async load(run: string, state: State, signal: AbortSignal): Promise<Completion> {
+  private async load(run: string, state: State, signal: AbortSignal): Promise<ProbableFacts> {
     // Twice as many, as facts that are the reverse of another are folded into it.
     const limit = Math.min(2 * state.shown, MAX_SHOWN);
     const query = { run, relation: state.relation, limit };
     for (let isFirst = true; ; isFirst = false) {
-      const reply = await get<Completion>("/api/completion", query, signal);
+      const reply = await get<ProbableFacts>("/api/probable-facts", query, signal);
       if (reply.status === "done") return reply;
       if (isFirst) announce("Searching the graph for missing links");
       this.progress.value = reply.progress;
@@ -61,7 +61,7 @@ export class HomeView {
     }
   }
 
-  private draw(reply: Completion, run: RunInfo): Child[] {
+  private draw(reply: ProbableFacts, run: RunInfo): Child[] {
     const shown = current().shown;
     const folded = withReverses(reply.facts);
     const hasMore = folded.length > shown || reply.facts.length < Math.min(reply.num_facts, MAX_SHOWN);
@@ -94,7 +94,7 @@ export class HomeView {
     adjust({ shown: Math.min(current().shown + STEP, MAX_SHOWN) });
   }
 
-  private filter({ relations }: Completion): Child {
+  private filter({ relations }: ProbableFacts): Child {
     const chosen = current().relation;
     const select = h(
       "select",

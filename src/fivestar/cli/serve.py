@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,14 @@ import typer
 import fivestar
 from fivestar.cli.run_argument import RunFolders, with_local_runs
 from fivestar.cli.terminal import out, warn
+
+
+class LogFormat(StrEnum):
+    """Formats of the log."""
+
+    text = "text"
+    json = "json"
+
 
 EXAMPLE = "Example: fivestar serve my_run --port 8005"
 
@@ -59,6 +68,33 @@ def serve(  # noqa: PLR0913
     max_body: Annotated[int, typer.Option(help="Maximum request size in bytes.", min=1)] = 1 << 20,
     time_limit: Annotated[float, typer.Option(help="Request timeout in seconds.", min=0.1)] = 30.0,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log each request.")] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Format of the log: text or JSON lines.")
+    ] = LogFormat.text,
+    reload_interval: Annotated[
+        float,
+        typer.Option(
+            help="Seconds between two looks for new versions of the runs, which are then served "
+            "without a restart (0: never).",
+            min=0.0,
+        ),
+    ] = 0.0,
+    allow_fold_in: Annotated[
+        bool,
+        typer.Option(
+            "--allow-fold-in",
+            help="Let requests add new entities, in memory only. Needs --token-file and one "
+            "worker.",
+        ),
+    ] = False,
+    trace: Annotated[
+        bool,
+        typer.Option(
+            "--trace",
+            help="Send OpenTelemetry spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names "
+            "(extra otel).",
+        ),
+    ] = False,
 ) -> None:
     """Serve runs over HTTP, with a page at / and the API documentation at /docs.
 
@@ -66,7 +102,7 @@ def serve(  # noqa: PLR0913
     """
     from fivestar.extras import require  # noqa: PLC0415
 
-    for module in ("fastapi", "httptools", "uvicorn"):
+    for module in ("fastapi", "httptools", "orjson", "uvicorn"):
         require(module, "serve", "fivestar serve")
     from fivestar.server.routes import page  # noqa: PLC0415  (slow to import)
     from fivestar.server.settings import LOOPBACK, Limits  # noqa: PLC0415
@@ -98,5 +134,9 @@ def serve(  # noqa: PLR0913
             seconds=time_limit,
         ),
         log_requests=log_requests,
+        log_format=log_format.value,
+        reload_interval=reload_interval,
+        fold_in=allow_fold_in,
+        trace=trace,
         on_start=say,
     )

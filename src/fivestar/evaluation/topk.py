@@ -278,6 +278,11 @@ def _are_known(
     num_entities: int,
 ) -> npt.NDArray[np.bool_]:
     """Return which of the ids (queries, k) are among the known (row, answer) pairs."""
-    known_keys = known_rows * num_entities + known_ids
+    known_keys = np.sort(known_rows * num_entities + known_ids)
+    if not len(known_keys):
+        return np.zeros(ids.shape, bool)
     keys = np.arange(len(ids))[:, None] * num_entities + ids
-    return np.isin(keys, known_keys) & (ids >= 0)
+    # A binary search: np.isin would sort all keys again.
+    nearest = known_keys[np.minimum(np.searchsorted(known_keys, keys), len(known_keys) - 1)]
+    is_known: npt.NDArray[np.bool_] = (nearest == keys) & (ids >= 0)
+    return is_known

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fivestar.cancellation import check_cancelled
 from fivestar.models.options import validate_options
+from fivestar.models.packed import PackedCandidates
 from fivestar.models.sharding import Shard
 from fivestar.models.similarity import TILE, Biased, Similarity
 
@@ -39,6 +40,8 @@ class Model(nn.Module, ABC):
     broadcasts: ClassVar[bool] = False
     # Learning rate of the columns that `off_diagonal` returns, relative to that of all others.
     off_diagonal_lr: float = 1.0
+    # A copy of the candidates for faster products; see `pack_candidates`.
+    packed: PackedCandidates | None = None
 
     def __init__(
         self,
@@ -196,6 +199,8 @@ class Model(nn.Module, ABC):
 
     def score_tile(self, query: Tensor, start: int, out: Tensor) -> None:
         """Write the scores of the entities from `start` on to `out` (B, n)."""
+        if self.packed is not None and self.packed.write_scores(query, start, out):
+            return
         tile = self.candidates().detach()[start : start + out.shape[1]]
         self.similarity.forward(query, tile, out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -69,6 +70,18 @@ def read_manifest(content: bytes, where: str) -> dict[str, str]:
             f"{where}: {kind} of version {version!r}, this fivestar reads {FORMAT} {VERSION}"
         )
     return files
+
+
+def run_version(folder: Path) -> str:
+    """Return a short hash of the manifest of a run, which has the hashes of its files.
+
+    Raises:
+        DamagedRun: There is no manifest.
+    """
+    try:
+        return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        raise DamagedRun(f"{folder}: has no {MANIFEST} ({error.strerror})") from error
 
 
 def _refuse_other_folder(folder: Path) -> None:

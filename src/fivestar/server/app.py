@@ -7,6 +7,7 @@ import gc
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -15,13 +16,16 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
+from fivestar.server.hot_path import HotPath
 from fivestar.server.metrics import Metrics
 from fivestar.server.middleware import Guard, read_token
 from fivestar.server.problems import MEDIA_TYPE, add_problem_handlers
-from fivestar.server.routes import compare, explore, home, ops, page, predict, sphere
+from fivestar.server.reloading import Reloader
+from fivestar.server.routes import compare, explore, extend, home, ops, page, predict, sphere
 from fivestar.server.schemas import NO_LIMIT, ProblemDocument
-from fivestar.server.service import Service
+from fivestar.server.service import Service, names_of_folders
 from fivestar.server.settings import ServerSettings
+from fivestar.server.tracing import Tracer
 from fivestar.version import __version__
 
 # Passes the settings to worker processes.
@@ -34,11 +38,13 @@ _ROUTERS = (
     home.router,
     sphere.router,
     compare.router,
+    extend.router,
     ops.router,
 )
 _PROBLEMS = {
     400: "The request cannot be parsed.",
     401: "A token is required.",
+    403: "The server does not allow it.",
     404: "Unknown name or run.",
     409: "Ambiguous name, or not supported by this model.",
     413: "The request is too large, or too much work.",
@@ -73,7 +79,12 @@ def make_app(settings: ServerSettings, on_ready: Callable[[], None] | None = Non
     Args:
         settings: the settings.
         on_ready: called once all indices are built.
+
+    Raises:
+        SettingsError: if the settings contradict one another, or the token cannot be read.
     """
+    has_token = settings.token_file is not None
+    extend.check_settings(fold_in=settings.fold_in, has_token=has_token, workers=settings.workers)
     token = None if settings.token_file is None else read_token(settings.token_file)
     app = FastAPI(
         title="fivestar",
@@ -103,19 +114,35 @@ def make_app(settings: ServerSettings, on_ready: Callable[[], None] | None = Non
         if isinstance(route, Route)
     ]
     metrics = Metrics(routes, settings.metrics_file)
-    app.state.service = Service(settings, metrics, on_ready)
-    _describe(app, app.state.service, needs_token=token is not None)
-    return Guard(app, settings.limits, metrics, token, settings.hosts())
+    tracer = Tracer() if settings.trace else None
+    app.state.service = service = Service(settings, metrics, on_ready, tracer)
+    app.state.reloader = None
+    if settings.reload_interval:
+        folders = names_of_folders(settings.runs)
+        app.state.reloader = Reloader(service, folders, settings.reload_interval)
+    _describe(app, service, needs_token=token is not None)
+    hot_path = HotPath(
+        app,
+        service,
+        predict.router,
+        partial(GZipMiddleware, minimum_size=_MIN_COMPRESSED, compresslevel=5),
+        _MIN_COMPRESSED,
+        has_cors=bool(settings.cors_origins),
+    )
+    return Guard(app, settings.limits, metrics, token, settings.hosts(), hot_path, tracer)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
-    warming = asyncio.create_task(service.scoring.run(service.warm_up))
+    tasks = [asyncio.create_task(service.scoring.run(service.warm_up))]
+    if app.state.reloader is not None:
+        tasks.append(asyncio.create_task(app.state.reloader.watch()))
     if service.started_folder is not None:
         (service.started_folder / str(os.getpid())).touch()
     yield
-    warming.cancel()
+    for task in tasks:
+        task.cancel()
     service.close()
 
 

@@ -59,7 +59,7 @@ def map_methods() -> list[str]:
 def saved_projection(
     rows: Points,
     seed: int,
-    folder: Path,
+    folder: Path | None,
     project: Callable[[Points, int], Points] = project_in_process,
 ) -> Points:
     """Project rows (n, D) to points (n, 2) by t-SNE, or load the points from the folder of a run.
@@ -67,12 +67,15 @@ def saved_projection(
     Args:
         rows: the embeddings.
         seed: the seed of t-SNE.
-        folder: the folder of the run. If it can be written, the points are saved there.
+        folder: the folder of the run. If it can be written, the points are saved there; None: they
+            are not.
         project: computes the t-SNE of rows with a seed.
 
     Returns:
         The points.
     """
+    if folder is None:
+        return project(rows, seed)
     digest = hashlib.sha256(f"{rows.shape} {seed}".encode())
     digest.update(np.ascontiguousarray(rows, np.float32).tobytes())
     path = folder / CACHE / f"tsne-{digest.hexdigest()[:24]}.npy"

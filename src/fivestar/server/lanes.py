@@ -31,10 +31,12 @@ _CLIENT_SHARE = 0.5
 
 @dataclass(frozen=True)
 class RequestContext:
-    """Who sends a request, and what to do when it has ended."""
+    """Who sends a request, its id and span, and what to do when it has ended."""
 
     client: str = ""
     on_end: ExitStack = field(default_factory=ExitStack)
+    request_id: str = ""
+    span: Any = None
 
 
 request_context: ContextVar[RequestContext] = ContextVar("request_context")

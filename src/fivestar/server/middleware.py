@@ -7,17 +7,20 @@ import hmac
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fivestar.errors import SettingsError
 from fivestar.server.lanes import RequestContext, request_context
+from fivestar.server.logs import log_request, request_id_of
 from fivestar.server.metrics import Metrics
 from fivestar.server.problems import Problem
-from fivestar.server.protocol import client_network
+from fivestar.server.protocol import CONNECTION, LimitedProtocol, client_network
 from fivestar.server.settings import Limits, host_name
+from fivestar.server.tracing import Tracer
 
 _CSP = {
     "default-src": "'self'",
@@ -68,7 +71,17 @@ def read_token(file: Path) -> bytes:
 
 
 class Guard:
-    """ASGI middleware that checks and counts every request."""
+    """ASGI middleware that checks, counts and logs every request.
+
+    Args:
+        app: the application.
+        limits: limits per request.
+        metrics: counts requests.
+        token: the token that requests must send; None: none.
+        hosts: accepted Host headers; None: any.
+        hot_path: handles requests instead of the application, which it wraps.
+        tracer: makes a span per request; None: there are none.
+    """
 
     def __init__(
         self,
@@ -77,12 +90,16 @@ class Guard:
         metrics: Metrics,
         token: bytes | None,
         hosts: frozenset[str] | None,
+        hot_path: ASGIApp | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.app = app
         self.limits = limits
         self.metrics = metrics
         self.token = token
         self.hosts = hosts
+        self._handler = hot_path or app
+        self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -91,15 +108,27 @@ class Guard:
             return
         started = time.perf_counter()
         self.metrics.begin()
-        response = _Response(scope["path"], send)
+        headers = RequestHeaders.of(scope)
+        request_id = request_id_of(headers.request_id)
+        span = None if self._tracer is None else self._tracer.start_request(scope, request_id)
+        response = _Response(scope["path"], request_id, send)
+        address = _connection(scope).address
         try:
-            await self._handle(scope, receive, response)
+            with ExitStack() as on_end:
+                request_context.set(RequestContext(address, on_end, request_id, span))
+                await self._handle(scope, headers, receive, response)
         finally:
+            seconds = time.perf_counter() - started
             route = getattr(scope.get("route"), "path", None)
-            self.metrics.end(route, response.status, time.perf_counter() - started)
+            self.metrics.end(route, response.status, seconds)
+            log_request(scope, request_id, route, response.status, seconds)
+            if self._tracer is not None:
+                self._tracer.end_request(span, scope, route, response.status)
 
-    async def _handle(self, scope: Scope, receive: Receive, response: _Response) -> None:
-        problem = self._check(scope)
+    async def _handle(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, response: _Response
+    ) -> None:
+        problem = self._check(scope, headers)
         if problem is None:
             problem = await self._run(scope, receive, response)
         if problem is not None and not response.status:
@@ -107,43 +136,46 @@ class Guard:
 
     async def _run(self, scope: Scope, receive: Receive, response: _Response) -> Problem | None:
         """Run the application until it is done, its time is over, or its client disconnects."""
+        connection = _connection(scope)
+        if connection.is_lost:
+            return None
         deadline = asyncio.timeout(self.limits.seconds)
+        is_disconnected = False
 
-        def cancel() -> None:
+        def disconnect() -> None:
+            nonlocal is_disconnected
+            is_disconnected = True
             if not response.is_complete:
                 with suppress(RuntimeError):  # it is being cancelled already
                     deadline.reschedule(0)
 
-        incoming = _Incoming(receive, cancel)
-        address = client_network((scope.get("client") or ("",))[0])
         try:
-            with ExitStack() as on_end:
-                request_context.set(RequestContext(address, on_end))
-                async with deadline:
-                    await self.app(scope, self._limited(incoming.receive), response.send)
+            async with deadline:
+                connection.on_disconnect = disconnect
+                await self._handler(scope, self._limited(receive), response.send)
         except TimeoutError:
-            if incoming.is_disconnected:
+            if is_disconnected:
                 return None
             detail = f"no response within {self.limits.seconds:g} s; request less at once"
             return Problem(504, detail)
         finally:
-            incoming.stop()
+            if connection.on_disconnect is disconnect:  # not that of the next request
+                connection.on_disconnect = None
         return None
 
-    def _check(self, scope: Scope) -> Problem | None:
-        headers = Headers(scope=scope)
-        if self.hosts is not None and not _is_allowed(headers.getlist("host"), self.hosts):
+    def _check(self, scope: Scope, headers: RequestHeaders) -> Problem | None:
+        if self.hosts is not None and not _is_allowed(headers.hosts, self.hosts):
             return Problem(
                 400, "this host name is not allowed; see the setting allowed_hosts", "unknown-host"
             )
-        if self._needs_token(scope) and not _is_bearer(headers, self.token):
+        if self._needs_token(scope) and not _is_bearer(headers.authorization, self.token):
             return Problem(
                 401,
                 "a token is required: send the header Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        length = headers.get("content-length", "")
-        if length.isdecimal() and int(length[:20]) > self.limits.body_bytes:
+        length = headers.content_length
+        if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
             return self._too_large()
         return None
 
@@ -173,71 +205,77 @@ class Guard:
         return counted
 
 
-class _Incoming:
-    """Reads the messages of a request ahead of the application.
+def _connection(scope: Scope) -> LimitedProtocol | _Connection:
+    if CONNECTION not in scope:
+        scope[CONNECTION] = _Connection(scope)
+    connection: LimitedProtocol | _Connection = scope[CONNECTION]
+    return connection
 
-    So a client that disconnects is noticed while its response is computed.
 
-    Args:
-        receive: the messages.
-        on_disconnect: called when the client has disconnected.
-    """
+class _Connection:
+    """The connection of a server without `LimitedProtocol`, which does not report disconnects."""
 
-    def __init__(self, receive: Receive, on_disconnect: Callable[[], None]) -> None:
-        self.is_disconnected = False
-        self._receive = receive
-        self._on_disconnect = on_disconnect
-        self._messages: asyncio.Queue[Message] = asyncio.Queue()
-        self._is_taken = asyncio.Event()
-        self._task = asyncio.create_task(self._read())
+    is_lost = False
 
-    def stop(self) -> None:
-        """Stop reading."""
-        self._task.cancel()
-
-    async def receive(self) -> Message:
-        """Return the next message."""
-        if self.is_disconnected and self._messages.empty():
-            return {"type": "http.disconnect"}
-        message = await self._messages.get()
-        self._is_taken.set()
-        return message
-
-    async def _read(self) -> None:
-        while (message := await self._receive())["type"] != "http.disconnect":
-            self._is_taken.clear()
-            self._messages.put_nowait(message)
-            if message.get("more_body"):
-                await self._is_taken.wait()  # the rest stays in the network
-        self.is_disconnected = True
-        self._messages.put_nowait(message)
-        self._on_disconnect()
+    def __init__(self, scope: Scope) -> None:
+        self.address = client_network((scope.get("client") or ("",))[0])
+        self.on_disconnect: Callable[[], None] | None = None
 
 
 class _Response:
-    """Adds the security headers to a response and records its status."""
+    """Adds the security headers and the request id to a response, and records its status."""
 
-    def __init__(self, path: str, send: Send) -> None:
+    def __init__(self, path: str, request_id: str, send: Send) -> None:
         self.status = 0
         self.is_complete = False
         self._headers = _DOCS_HEADERS if path == "/docs" else _HEADERS
+        self._request_id = (b"x-request-id", request_id.encode())
         self._send = send
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), *self._headers]
+            message["headers"] = [
+                *message.get("headers", ()),
+                *self._headers,
+                self._request_id,
+            ]
         elif not message.get("more_body"):
             self.is_complete = True
         await self._send(message)
 
 
-def _is_bearer(headers: Headers, token: bytes | None) -> bool:
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    is_equal = hmac.compare_digest(given.strip().encode("latin-1", "replace"), token or b"")
-    return is_equal and scheme.lower() == "bearer"
+def _is_bearer(authorization: bytes, token: bytes | None) -> bool:
+    scheme, _, given = authorization.partition(b" ")
+    return hmac.compare_digest(given.strip(), token or b"") and scheme.lower() == b"bearer"
 
 
-def _is_allowed(headers: list[str], hosts: frozenset[str]) -> bool:
+def _is_allowed(headers: list[bytes], hosts: frozenset[str]) -> bool:
     """Return whether there is one Host header, and it names an allowed host."""
-    return len(headers) == 1 and host_name(headers[0]) in hosts
+    return len(headers) == 1 and _host_name(headers[0]) in hosts
+
+
+@lru_cache(256)
+def _host_name(header: bytes) -> str | None:
+    return host_name(header.decode("latin-1"))
+
+
+class RequestHeaders(NamedTuple):
+    """The headers of a request that are checked, the first of each name."""
+
+    hosts: list[bytes]
+    authorization: bytes
+    content_length: bytes
+    request_id: bytes
+
+    @classmethod
+    def of(cls, scope: Scope) -> RequestHeaders:
+        """Read the headers of a request."""
+        hosts, first = [], dict[bytes, bytes]()
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts.append(value)
+            else:
+                first.setdefault(name, value)
+        names = (b"authorization", b"content-length", b"x-request-id")
+        return cls(hosts, *(first.get(name, b"") for name in names))

@@ -26,6 +26,7 @@ _MAX_ERRORS = 20
 _CODES = {
     400: "malformed",
     401: "unauthorized",
+    403: "not-allowed",
     404: "not-found",
     405: "method-not-allowed",
     408: "slow-headers",
@@ -82,6 +83,11 @@ def too_many(reason: str) -> Problem:
     return Problem(429, f"{reason}; wait for its responses", headers={"Retry-After": "1"})
 
 
+def internal_error() -> Problem:
+    """Return a 500, which says nothing of its cause."""
+    return Problem(500, "internal error; see the log of the server", "internal")
+
+
 def problem_of(error: FivestarError) -> Problem:
     """Map an error of fivestar to a problem."""
     if isinstance(error, UnknownName):
@@ -115,8 +121,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, __: Exception) -> Response:
-        detail = "internal error; see the log of the server"
-        return Problem(500, detail, "internal").response()
+        return internal_error().response()
 
 
 def _headers(error: HTTPException) -> dict[str, str] | None:

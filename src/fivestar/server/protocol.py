@@ -19,6 +19,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from fivestar.server.problems import Problem
 from fivestar.server.settings import Limits
 
+# The key of the connection in the scope of a request.
+CONNECTION = "fivestar.connection"
 # Connections per worker process.
 MAX_CONNECTIONS = 2048
 # Requests of one connection that may wait for the response to an earlier one.
@@ -44,6 +46,9 @@ class LimitedProtocol(HttpToolsProtocol):
             app = app.app
         self.limits: Limits = app.limits
         self.address = ""
+        # Called when the client disconnects; set by the application while it handles a request.
+        self.on_disconnect: Callable[[], None] | None = None
+        self.is_lost = False
         self._in_headers = True
         self._in_message = False
         self._header_bytes = 0
@@ -65,10 +70,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers of a connection."""
+        """Stop the timers of a connection and report that its client has left."""
         self._set_timer(None)
         self._stop_write_timer()
         super().connection_lost(exc)
+        self.is_lost = True
+        if self.on_disconnect is not None:
+            self.on_disconnect()
 
     def data_received(self, data: bytes) -> None:
         """Pass data to the parser, headers only up to their limit."""
@@ -96,6 +104,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Note that the headers of a request begin."""
         super().on_message_begin()
+        self.scope[CONNECTION] = self  # type: ignore[literal-required]
         self._in_headers = self._in_message = True
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 # Bytes sent (and compressed) at once; between two parts, others have their turn.
 _PART = 1 << 16
+_CONTENT_TYPE = (b"content-type", b"application/json")
 # Items of a list encoded at once.
 _MAX_ITEMS = 1000
 
@@ -49,17 +50,19 @@ class JsonResponse(Response):
 
     def __init__(self, *pieces: bytes) -> None:
         self._pieces = pieces
-        super().__init__()
-        self.headers["content-length"] = str(sum(map(len, pieces)))
+        self.status_code = 200
+        self.background = None
+        self.body = b""
+        self._length = sum(map(len, pieces))
+        self.raw_headers = [(b"content-length", b"%d" % self._length), _CONTENT_TYPE]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response; a large one in parts."""
-        if sum(map(len, self._pieces)) <= _PART:
-            self.body = b"".join(self._pieces)
-            await super().__call__(scope, receive, send)
-            return
         start = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **start})
+        if self._length <= _PART:
+            await send({"type": "http.response.body", "body": b"".join(self._pieces)})
+            return
         for part in _parts(self._pieces):
             await send({"type": "http.response.body", "body": part, "more_body": True})
             await asyncio.sleep(0)

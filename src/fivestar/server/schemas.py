@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from fivestar.evaluation.topk import Which
+from fivestar.prediction.fold_in import EPOCHS
 
 # Longer names are mistakes.
 MAX_NAME_LENGTH = 10_000
@@ -108,6 +109,17 @@ class ScoreRequest(_Request):
     tail: Entity
 
 
+class FoldInRequest(_Request):
+    """Facts about new entities; each has at least one."""
+
+    facts: Annotated[
+        list[Annotated[tuple[Name, Name, Name], FailFast()]],
+        Field(min_length=1, max_length=10_000),
+        FailFast(),
+    ]
+    epochs: Annotated[int, Field(ge=1, le=1000, description="Passes over these facts.")] = EPOCHS
+
+
 class Named(BaseModel):
     """An entity or relation: its name in the graph (`id`) and its label."""
 
@@ -172,6 +184,14 @@ class ScoreResponse(BaseModel):
     rank: int
     split: SplitName | None
     state: State
+
+
+class FoldInResponse(BaseModel):
+    """The added entities; `warnings` say which names may be misspelled."""
+
+    run: str
+    entities: list[Named]
+    warnings: list[str]
 
 
 class Neighbor(BaseModel):
@@ -261,7 +281,7 @@ class SearchScope(BaseModel):
     is_complete: bool
 
 
-class CompletionResponse(BaseModel):
+class ProbableFactsResponse(BaseModel):
     """The most probable new facts, once the search for them is done.
 
     `relations` are those that have any. `searched` is null while the search is running.
@@ -347,9 +367,10 @@ class MapResponse(BaseModel):
 
 
 class RunInfo(BaseModel):
-    """A served run and its capabilities."""
+    """A served run and its capabilities; `version` changes when the run is reloaded."""
 
     name: str
+    version: str
     graph: str
     model: str
     dim: int

@@ -15,11 +15,14 @@ import torch
 import uvicorn
 
 from fivestar.errors import SettingsError
+from fivestar.extras import require
 from fivestar.prediction.trained_model import load
 from fivestar.runs.remote import locate_run
 from fivestar.server.app import ENVIRONMENT, freeze_indices, make_app
+from fivestar.server.logs import LogFormat, log_config
 from fivestar.server.middleware import read_token
 from fivestar.server.protocol import MAX_CONNECTIONS, LimitedProtocol
+from fivestar.server.routes.extend import check_settings
 from fivestar.server.settings import Limits, ServerSettings, allowed_host
 from fivestar.server.supervisor import Supervisor
 from fivestar.server.weights import sealed_copies
@@ -48,6 +51,10 @@ def serve(  # noqa: PLR0913
     allowed_hosts: Sequence[str] = (),
     limits: Limits | None = None,
     log_requests: bool = False,
+    log_format: LogFormat = "text",
+    reload_interval: float = 0.0,
+    fold_in: bool = False,
+    trace: bool = False,
     on_start: Callable[[str], None] | None = None,
 ) -> None:
     """Serve trained models over HTTP until interrupted.
@@ -62,11 +69,16 @@ def serve(  # noqa: PLR0913
         allowed_hosts: accepted Host headers; by default any, or only local ones on localhost.
         limits: limits per request.
         log_requests: whether to log each request.
+        log_format: "text", or "json" with one object per line.
+        reload_interval: seconds between two looks for new versions of the runs; 0: never.
+        fold_in: whether requests may add new entities, which live in memory; needs a token.
+        trace: whether to send OpenTelemetry spans (extra `otel`).
         on_start: called with the address before the server starts.
 
     Raises:
-        SettingsError: if the token cannot be read, the port is in use, a host is no host name, or
-            no worker can start.
+        SettingsError: if the token cannot be read, the port is in use, a host is no host name,
+            `fold_in` is given without a token or with several workers, or no worker can start.
+        MissingExtra: if `trace` is given without its extra.
         DamagedRun: if a folder does not match its manifest.
     """
     folders = [runs] if isinstance(runs, str | os.PathLike) else runs
@@ -78,6 +90,10 @@ def serve(  # noqa: PLR0913
         cors_origins=list(cors_origins),
         allowed_hosts=[allowed_host(name) for name in allowed_hosts],
         limits=limits or Limits(),
+        reload_interval=reload_interval,
+        fold_in=fold_in,
+        log_format=log_format,
+        trace=trace,
     )
     run_server(settings, port, log_requests=log_requests, on_start=on_start or (lambda _: None))
 
@@ -88,6 +104,10 @@ def run_server(
     """Run uvicorn with these settings; see `serve`."""
     if settings.token_file is not None:
         read_token(settings.token_file)
+    has_token = settings.token_file is not None
+    check_settings(fold_in=settings.fold_in, has_token=has_token, workers=settings.workers)
+    if settings.trace:
+        require("opentelemetry.exporter.otlp.proto.http.trace_exporter", "otel", "trace")
     port = _free_port(settings.host, port)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     _raise_descriptor_limit()
@@ -98,7 +118,8 @@ def run_server(
         http=LimitedProtocol,
         ws="none",
         log_level="info" if log_requests else "warning",
-        access_log=log_requests,
+        access_log=False,  # see `logs.log_request`
+        log_config=log_config(settings.log_format, log_requests=log_requests),
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
         server_header=False,
         proxy_headers=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import torch
 from fastapi import Request
 
@@ -25,18 +27,22 @@ from fivestar.geometry.mobius import entries, norm, relative_determinant
 from fivestar.graph.name_search import NameSearch
 from fivestar.graph.statistics import profile_graph
 from fivestar.graph.vocabulary import Vocabulary
+from fivestar.models.packed import pack_candidates
 from fivestar.prediction.explanation import TOLERANCE
 from fivestar.prediction.predictions import Prediction, QueryIds
-from fivestar.prediction.trained_model import load
+from fivestar.prediction.trained_model import TrainedModel, load
+from fivestar.runs.manifest import run_version
 from fivestar.server.background import Background, map_methods, saved_projection
 from fivestar.server.batching import BATCH_WORK, BatchedQuery, Batcher
-from fivestar.server.completion import Completions, manifest_hash
 from fivestar.server.cost import CostModel
 from fivestar.server.lanes import Lane, request_context
 from fivestar.server.metrics import Metrics
+from fivestar.server.probable_facts import FactSearches
 from fivestar.server.problems import Problem, busy
-from fivestar.server.responses import ByteCache, to_json
-from fivestar.server.settings import ServerSettings
+from fivestar.server.responses import ByteCache
+from fivestar.server.settings import NO_MEMORY, Limits, ServerSettings
+from fivestar.server.tracing import Tracer
+from fivestar.server.weights import is_current
 from fivestar.spelling import did_you_mean
 
 Json = dict[str, Any]
@@ -45,6 +51,18 @@ _MAX_TRIPLES = 50
 _MAX_SUGGESTIONS = 3
 _MIN_SIMILARITY = 70
 _SUGGESTION_SECONDS = 0.25
+_LANES = (
+    "scoring",
+    "large",
+    "lookup",
+    "analysis",
+    "projection",
+    "comparison",
+    "completion",
+    "maintenance",
+)
+# Numbers of served models: the address of one may be used again by another.
+_SERIALS = itertools.count()
 Names = tuple[str | None, str | None, str | None]
 
 
@@ -56,37 +74,43 @@ class Service:
         settings: ServerSettings,
         metrics: Metrics,
         on_ready: Callable[[], None] | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.limits = settings.limits
         self.metrics = metrics
+        self.tracer = tracer
+        self.can_fold_in = settings.fold_in
+        # Small batches of queries; single queries that take longer than a batch; names and lists;
+        # neighbors, explanations and statistics; t-SNE; comparisons of two runs; new facts of whole
+        # relations; new versions and new entities. Nobody waits for work in another lane.
+        self._lanes = [Lane(name, self.limits.queued_requests) for name in _LANES]
+        self.scoring, self.large, self.lookup, self.analysis, *more = self._lanes
+        self.projection, self.comparison, self.completion, self.maintenance = more
         folders = names_of_folders(settings.runs)
         weights: list[Path | None] = [*settings.weights] or [None] * len(folders)
-        self.models = {
-            name: ServedModel(name, folder, copy, self.limits.cache_bytes)
-            for (name, folder), copy in zip(folders.items(), weights, strict=True)
-        }
-        # Small batches of queries; single queries that take longer than a batch; names and lists;
-        # neighbors, explanations and statistics; t-SNE; comparisons of two runs. Nobody waits for
-        # work in another lane.
-        self.scoring, self.large, self.lookup, self.analysis, self.projection, self.comparison = (
-            self._lanes
-        ) = [
-            Lane(name, self.limits.queued_requests)
-            for name in ("scoring", "large", "lookup", "analysis", "projection", "comparison")
-        ]
-        self.batchers = {
-            (name, lane): Batcher(
-                served.model, lane, self.limits.queued_work, metrics, served.query_result
-            )
-            for name, served in self.models.items()
-            for lane in (self.scoring, self.large)
-        }
-        self.completions = Completions(self.limits.queued_requests)
+        self.models: dict[str, ServedModel] = {}
+        self._batchers: dict[tuple[ServedModel, Lane], Batcher[bytes]] = {}
+        for (name, folder), copy in zip(folders.items(), weights, strict=True):
+            self.replace(ServedModel.load(name, folder, copy, self.limits))
+        self.probable_facts = FactSearches(self.limits.queued_requests)
         self.background = Background()
         self._unsent_answers = 0
         self.started_folder = settings.started_folder
         self._on_ready = on_ready
         self.is_ready = False
+
+    def replace(self, served: ServedModel) -> None:
+        """Serve a model from now on; requests that have begun finish with the one before."""
+        before = self.models.get(served.name)
+        for lane in (self.scoring, self.large):
+            self._batchers[served, lane] = self._new_batcher(served, lane)
+            self._batchers.pop((before, lane), None)  # type: ignore[arg-type]
+        self.models[served.name] = served
+
+    def _new_batcher(self, served: ServedModel, lane: Lane) -> Batcher[bytes]:
+        trace = None if self.tracer is None else partial(self.tracer.batch, served.name)
+        work, render = self.limits.queued_work, served.query_result
+        return Batcher(served.model, lane, work, self.metrics, render, trace)
 
     def warm_up(self) -> None:
         """Build the indices that the first requests need."""
@@ -102,7 +126,9 @@ class Service:
         self.is_ready = False
         for lane in self._lanes:
             lane.close()
-        self.completions.close()
+        self.probable_facts.close()
+        if self.tracer is not None:
+            self.tracer.close()
 
     def model(self, run: str | None) -> ServedModel:
         """Return a model by the name of its run; by default the first."""
@@ -141,7 +167,9 @@ class Service:
             )
         self._reserve(answers)
         lane = self.scoring if max(work) <= BATCH_WORK else self.large
-        return await self.batchers[served.name, lane].predict(queries, work)
+        # A version that has been replaced meanwhile has no batcher of its own any more.
+        batcher = self._batchers.get((served, lane)) or self._new_batcher(served, lane)
+        return await batcher.predict(queries, work)
 
     def _reserve(self, answers: int) -> None:
         """Count the answers of a request until its response is sent: their text is in memory."""
@@ -165,22 +193,54 @@ class ServedModel:
 
     Args:
         name: name of the run.
-        folder: its folder.
-        weights: a copy of its weights that nobody changes (see `weights`); None: load them.
-        cache_bytes: maximum size of cached responses.
+        model: the model.
+        version: identifies the version of the run.
+        limits: sizes of the cache of responses and of the packed candidates.
+        num_folded_in: number of entities that requests have added.
+        folder: where results that take long are cached; None: only in memory.
+
+    Attributes:
+        serial: differs from that of any other served model of this process.
     """
 
     def __init__(
-        self, name: str, folder: Path, weights: Path | None = None, cache_bytes: int = 0
+        self,
+        name: str,
+        model: TrainedModel,
+        version: str = "",
+        limits: Limits = NO_MEMORY,
+        num_folded_in: int = 0,
+        folder: Path | None = None,
     ) -> None:
         self.name = name
+        self.model = model
+        self.version = version
+        self.num_folded_in = num_folded_in
         self.folder = folder
-        self.model = load(folder, weights=weights)
-        self.manifest_hash = manifest_hash(folder)
+        self.serial = next(_SERIALS)
+        pack_candidates(self.model.model, limits.packed_bytes)
         self.graph = self.model.graph
         self.cost = CostModel(self.model)
-        self.cache = ByteCache(cache_bytes)
+        self.cache = ByteCache(limits.cache_bytes)
         self.is_warm = False
+
+    @classmethod
+    def load(
+        cls, name: str, folder: Path, weights: Path | None = None, limits: Limits = NO_MEMORY
+    ) -> ServedModel:
+        """Load a run.
+
+        Args:
+            name: name of the run.
+            folder: its folder.
+            weights: a copy of its weights that nobody changes (see `weights`). It is not used if
+                the folder holds another version by now.
+            limits: see above.
+        """
+        if weights is not None and not is_current(weights, folder):
+            weights = None
+        model = load(folder, weights=weights)
+        return cls(name, model, run_version(folder), limits, folder=folder)
 
     def warm_up(self) -> None:
         """Build the indices that the first requests need."""
@@ -198,6 +258,7 @@ class ServedModel:
         shown = {"mrr", "hits@1", "hits@10"}
         return {
             "name": self.name,
+            "version": self.version,
             "graph": self.graph.name,
             "model": model.name,
             "dim": model.dim,
@@ -288,13 +349,20 @@ class ServedModel:
 
     def query_result(self, ids: QueryIds, answers: list[Prediction]) -> bytes:
         """Return a query and its answers as JSON."""
-        return to_json(
+        return orjson.dumps(
             {
                 "query": self.named_query(ids),
-                "answers": [vars(answer) for answer in answers],
-                "warnings": self.model.unseen_warnings(np.array([ids])),
+                "answers": answers,
+                "warnings": self._warnings(ids),
             }
         )
+
+    def _warnings(self, ids: QueryIds) -> list[str]:
+        entities, relations = self.model.seen_in_train
+        seen = zip((entities, relations, entities), ids, strict=True)
+        if all(number < 0 or mask[number] for mask, number in seen):
+            return []  # without the arrays of the general case
+        return self.model.unseen_warnings(np.array([ids]))
 
     def named_query(self, ids: QueryIds) -> Json:
         """Return the names of a triple or query, None for −1."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -66,7 +67,11 @@ class Limits(BaseModel):
     client_connections: int = Field(256, ge=1)
     # Queued requests per lane, and bytes of cached responses per run.
     queued_requests: int = Field(64, ge=1)
+    # Entities that requests may add to a run.
+    folded_in: int = Field(10_000, ge=1)
     cache_bytes: int = Field(32 << 20, ge=0)
+    # Size of a table of candidates up to which each worker has a copy for faster products.
+    packed_bytes: int = Field(256 << 20, ge=0)
 
     @property
     def queued_work(self) -> float:
@@ -77,6 +82,10 @@ class Limits(BaseModel):
     def unsent_answers(self) -> int:
         """Return the number of answers of all requests in progress."""
         return 10 * self.answers
+
+
+# Limits for a model that is not served: nothing is cached or copied.
+NO_MEMORY = Limits(cache_bytes=0, packed_bytes=0)
 
 
 class ServerSettings(BaseModel):
@@ -91,6 +100,12 @@ class ServerSettings(BaseModel):
     cors_origins: list[str] = []
     allowed_hosts: list[str] = []
     limits: Limits = Limits()
+    # Seconds between two looks for new versions of the runs; 0: never.
+    reload_interval: float = Field(0.0, ge=0)
+    # Whether requests may add new entities.
+    fold_in: bool = False
+    log_format: Literal["text", "json"] = "text"
+    trace: bool = False
     # Copies of the weights that nobody changes, one per run (see `weights`).
     weights: list[Path] = []
     # Shared counters of several workers.

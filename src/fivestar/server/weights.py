@@ -14,7 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fivestar.errors import DamagedRun
-from fivestar.runs.manifest import verified_files
+from fivestar.files import file_hash
+from fivestar.runs.manifest import MANIFEST, read_manifest, verified_files
 from fivestar.runs.run import WEIGHTS
 
 try:
@@ -46,6 +47,15 @@ def sealed_copies(folders: Sequence[Path]) -> Iterator[list[Path]]:
             opened.callback(os.close, descriptor)
             paths.append(Path(f"/proc/{os.getpid()}/fd/{descriptor}"))
         yield paths
+
+
+def is_current(copy: Path, folder: Path) -> bool:
+    """Return whether a copy of the weights is that of the run that a folder holds now."""
+    try:
+        listed = read_manifest((folder / MANIFEST).read_bytes(), str(folder))
+    except OSError:
+        return True  # loading the run says what is wrong
+    return file_hash(copy) == listed.get(WEIGHTS)
 
 
 def _sealed_copy(folder: Path) -> int:

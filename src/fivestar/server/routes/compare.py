@@ -34,7 +34,7 @@ async def compare(
     second = service.model(other)
     if second is served:
         raise Problem(422, f"{other!r} is the run itself; choose another one to compare with")
-    key = ("compare", second.name, id(second.model))
+    key = ("compare", second.name, second.serial)
 
     def text() -> bytes:
         return to_json({"run": served.name, **compare_served(served, second)})
@@ -42,7 +42,7 @@ async def compare(
     content = served.cache.peek(key)
     if content is None:
         content = await service.background.run(
-            (id(served), *key),
+            (served.serial, *key),
             lambda: service.comparison.run(partial(served.cache.get, key, text)),
         )
     return JsonResponse(content)

@@ -143,7 +143,7 @@ async def entity_map(
     if method == "pca":
         return await respond(service.analysis, served, make, key)
     content = await service.background.run(
-        (id(served), *key), lambda: _content(service.projection, served, make, key)
+        (served.serial, *key), lambda: _content(service.projection, served, make, key)
     )
     return JsonResponse(content)
 

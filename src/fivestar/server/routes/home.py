@@ -8,15 +8,15 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from fivestar.server import schemas
-from fivestar.server.completion import FACTS_PER_RELATION, completion_json
+from fivestar.server.probable_facts import FACTS_PER_RELATION, facts_json
 from fivestar.server.routes.explore import WithModel, WithService, respond
 from fivestar.server.schemas import MAX_URL_NAME_LENGTH
 
 router = APIRouter(prefix="/api", tags=["explore"])
 
 
-@router.get("/completion", response_model=schemas.CompletionResponse)
-async def completion(
+@router.get("/probable-facts", response_model=schemas.ProbableFactsResponse)
+async def probable_facts(
     service: WithService,
     served: WithModel,
     relation: Annotated[
@@ -36,7 +36,5 @@ async def completion(
     number = None
     if relation is not None:
         number = await service.lookup.run(served.relation_id, relation)
-    search = await service.completions.of(served)
-    return await respond(
-        service.lookup, served, lambda: completion_json(served, search, number, limit)
-    )
+    search = await service.probable_facts.of(served)
+    return await respond(service.lookup, served, lambda: facts_json(served, search, number, limit))

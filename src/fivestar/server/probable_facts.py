@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fivestar.errors import OutputError
-from fivestar.files import write_atomic
+from fivestar.files import make_folder, write_atomic
 from fivestar.prediction.probable_facts import ProbableFacts, find_probable_facts
-from fivestar.runs.manifest import MANIFEST
+from fivestar.runs.run import CACHE
 from fivestar.server.lanes import Lane
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Search:
         return self.done / self.total if self.total else 0.0
 
 
-class Completions:
+class FactSearches:
     """Searches the probable new facts of runs, one run after the other, in a lane of its own.
 
     Args:
@@ -75,7 +75,7 @@ class Completions:
     """
 
     def __init__(self, max_queued: int) -> None:
-        self._lane = Lane("completion", max_queued)
+        self._lane = Lane("probable facts", max_queued)
         # A run that is no longer served takes its search with it.
         self._searches: WeakKeyDictionary[ServedModel, Search] = WeakKeyDictionary()
 
@@ -110,22 +110,19 @@ def find_or_load(served: ServedModel, search: Search) -> ProbableFacts:
     softmax = _SOFTMAX_WORK * len(served.graph.entities)
     query_work = max(served.cost.tail, served.cost.head) + softmax
     max_queries = max(1, int(SEARCH_WORK / query_work))
-    settings = f"{served.manifest_hash} {FACTS_PER_RELATION} {max_queries}"
+    settings = f"{served.version} {FACTS_PER_RELATION} {max_queries}"
     fingerprint = hashlib.sha256(settings.encode()).hexdigest().encode()
-    path = served.folder / CACHE_FILE
+    path = None if served.folder is None else served.folder / CACHE / CACHE_FILE
     graph = served.graph
-    cached = _load(path, fingerprint, len(graph.entities), len(graph.relations))
-    if cached is not None:
+    sizes = len(graph.entities), len(graph.relations)
+    if path is not None and (cached := _load(path, fingerprint, *sizes)) is not None:
         return cached
     found = find_probable_facts(served.model, FACTS_PER_RELATION, max_queries, search.advance)
-    with suppress(OutputError):  # in memory only
-        _save(path, found, fingerprint)
+    if path is not None:
+        with suppress(OutputError):  # in memory only
+            make_folder(path.parent)
+            _save(path, found, fingerprint)
     return found
-
-
-def manifest_hash(folder: Path) -> str:
-    """Return the hash of the manifest, which identifies the graph and the weights of a run."""
-    return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
 
 
 def _load(
@@ -151,7 +148,7 @@ def _save(path: Path, found: ProbableFacts, fingerprint: bytes) -> None:
     write_atomic(path, buffer.getvalue())
 
 
-def completion_json(served: ServedModel, search: Search, relation: int | None, limit: int) -> Json:
+def facts_json(served: ServedModel, search: Search, relation: int | None, limit: int) -> Json:
     """Return the state of a search and, once it is done, the most probable facts."""
     if search.task is None or not search.task.done():
         return {

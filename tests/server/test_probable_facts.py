@@ -14,17 +14,16 @@ from tests.server.serving import serving
 
 import fivestar
 from fivestar.cancellation import check_cancelled
-from fivestar.server import completion
-from fivestar.server.completion import CACHE_FILE
+from fivestar.runs.run import CACHE
+from fivestar.server import probable_facts
+from fivestar.server.probable_facts import CACHE_FILE
 from fivestar.server.settings import ServerSettings
 
 
 @pytest.fixture
 def own_run(served_runs, tmp_path):
     """A copy of a run in which nothing is cached."""
-    return shutil.copytree(
-        served_runs[0], tmp_path / "own", ignore=shutil.ignore_patterns(CACHE_FILE)
-    )
+    return shutil.copytree(served_runs[0], tmp_path / "own", ignore=shutil.ignore_patterns(CACHE))
 
 
 def opened(address):
@@ -34,7 +33,7 @@ def opened(address):
 def finished(client, **parameters):
     """Wait until the search is done."""
     for _ in range(300):
-        response = client.get("/api/completion", params=parameters)
+        response = client.get("/api/probable-facts", params=parameters)
         assert response.status_code == 200, response.text
         if response.json()["status"] == "done":
             return response.json()
@@ -64,19 +63,19 @@ def test_facts_agree_with_complete(own_run):
         assert one["num_facts"] == counted["num_facts"]
         assert len(finished(client)["facts"]) == 5
         for wrong, status in ({"relation": "nothing"}, 404), ({"limit": 101}, 422):
-            assert client.get("/api/completion", params=wrong).status_code == status
+            assert client.get("/api/probable-facts", params=wrong).status_code == status
 
 
 def test_the_cache_is_used_and_the_run_stays_intact(own_run, monkeypatch):
     with serving(ServerSettings(runs=[own_run])) as address, opened(address) as client:
         found = finished(client)
-    assert (own_run / CACHE_FILE).is_file()
+    assert (own_run / CACHE / CACHE_FILE).is_file()
     fivestar.load(own_run)  # it still matches its manifest
 
     def fail(*_):
         raise AssertionError("searched again")
 
-    monkeypatch.setattr(completion, "find_probable_facts", fail)
+    monkeypatch.setattr(probable_facts, "find_probable_facts", fail)
     with serving(ServerSettings(runs=[own_run])) as address, opened(address) as client:
         assert finished(client) == found
 
@@ -85,7 +84,7 @@ def test_the_cache_is_used_and_the_run_stays_intact(own_run, monkeypatch):
 def test_a_cache_that_is_not_this_run_s_is_searched_again(own_run, damage):
     with serving(ServerSettings(runs=[own_run])) as address, opened(address) as client:
         found = finished(client)
-    path = own_run / CACHE_FILE
+    path = own_run / CACHE / CACHE_FILE
     if damage == "truncated":
         path.write_bytes(path.read_bytes()[:-100])
     elif damage == "not parquet":
@@ -104,25 +103,25 @@ def test_a_read_only_folder_is_no_problem(own_run, monkeypatch):
     def refuse(*_):
         raise fivestar.errors.OutputError("read-only")
 
-    monkeypatch.setattr(completion, "write_atomic", refuse)
+    monkeypatch.setattr(probable_facts, "write_atomic", refuse)
     with serving(ServerSettings(runs=[own_run])) as address, opened(address) as client:
         assert finished(client)["facts"]
-    assert not (own_run / CACHE_FILE).exists()
+    assert not (own_run / CACHE / CACHE_FILE).exists()
 
 
 def test_other_requests_do_not_wait_for_a_search(own_run, monkeypatch):
     go = threading.Event()
-    original = completion.find_probable_facts
+    original = probable_facts.find_probable_facts
 
     def slow(model, per_relation, max_queries, progress):
         progress(1, 4)
         assert go.wait(60)
         return original(model, per_relation, max_queries, progress)
 
-    monkeypatch.setattr(completion, "find_probable_facts", slow)
-    monkeypatch.setattr(completion, "_PATIENCE", 0.1)
+    monkeypatch.setattr(probable_facts, "find_probable_facts", slow)
+    monkeypatch.setattr(probable_facts, "_PATIENCE", 0.1)
     with serving(ServerSettings(runs=[own_run])) as address, opened(address) as client:
-        running = client.get("/api/completion").json()
+        running = client.get("/api/probable-facts").json()
         assert (running["status"], running["progress"]) == ("running", 0.25)
         assert (running["facts"], running["searched"]) == ([], None)
         query = {"head": "Lyon", "relation": "in_country"}
@@ -143,10 +142,10 @@ def test_the_server_stops_during_a_search(own_run, monkeypatch):
         finally:
             stopped.set()
 
-    monkeypatch.setattr(completion, "find_probable_facts", endless)
-    monkeypatch.setattr(completion, "_PATIENCE", 0.1)
+    monkeypatch.setattr(probable_facts, "find_probable_facts", endless)
+    monkeypatch.setattr(probable_facts, "_PATIENCE", 0.1)
     with serving(ServerSettings(runs=[own_run])) as address, opened(address) as client:
-        assert client.get("/api/completion").json()["status"] == "running"
+        assert client.get("/api/probable-facts").json()["status"] == "running"
     assert stopped.wait(10)
 
 
@@ -155,10 +154,10 @@ def test_a_failed_search_is_reported_and_repeated(own_run, monkeypatch):
         raise fivestar.errors.SettingsError("the search broke")
 
     with monkeypatch.context() as broken:
-        broken.setattr(completion, "find_probable_facts", fail)
+        broken.setattr(probable_facts, "find_probable_facts", fail)
         with serving(ServerSettings(runs=[own_run])) as address, opened(address) as client:
             for _ in range(2):
-                response = client.get("/api/completion")
+                response = client.get("/api/probable-facts")
                 assert response.status_code == 422
                 assert "the search broke" in response.json()["detail"]
             broken.undo()
@@ -166,7 +165,7 @@ def test_a_failed_search_is_reported_and_repeated(own_run, monkeypatch):
 
 
 def test_a_large_graph_is_searched_in_part(own_run, monkeypatch):
-    monkeypatch.setattr(completion, "SEARCH_WORK", 1e9)
+    monkeypatch.setattr(probable_facts, "SEARCH_WORK", 1e9)
     with serving(ServerSettings(runs=[own_run])) as address, opened(address) as client:
         searched = finished(client)["searched"]
     assert not searched["is_complete"]
