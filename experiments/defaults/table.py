@@ -97,7 +97,8 @@ def matrix(scores: Scores, trials: Trials) -> str:
 
 def _short(setting: str) -> str:
     spaced = setting.replace("_", ".").replace("-reg", ", reg-weight ").replace("lr", "lr ")
-    return spaced.replace("slow-", "slow b and c, ").replace("identity-", "identity, ")
+    named = spaced.replace("slow-", "slow b and c, ").replace("identity-", "identity, ")
+    return named.replace("exponent", "exponent ")
 
 
 def leave_one_out_table(scores: Scores) -> str:
@@ -132,8 +133,13 @@ def rates_table(scores: Scores) -> str:
     return markdown_table(rows)
 
 
-def defaults_table(scores: Scores, finals: Trials) -> str:
-    """Return the results of the defaults of 5★E and ComplEx, and the best found in all trials."""
+def defaults_table(found: Scores, finals: Trials) -> str:
+    """Return the results of the defaults of 5★E and ComplEx, and the best that was ever found.
+
+    Args:
+        found: All other trials of 5★E.
+        finals: The trainings of the defaults, present and former.
+    """
     own = {(trial["setting"], trial["data"]): trial for trial in finals}
     heads = ("5★E default", "minutes", "exponent 3", "b and c at full rate", "best found", "ratio")
     rows = [["graph", *heads, "ComplEx default", "minutes"]]
@@ -143,8 +149,8 @@ def defaults_table(scores: Scores, finals: Trials) -> str:
         ours, *before, rival = (own.get((setting, graph)) for setting in names)
         value = ours["valid_mrr"] if ours else None
         former = [trial["valid_mrr"] if trial else None for trial in before]
-        found = [trial["valid_mrr"] for trial in finals if _is_fivestar(trial, graph)]
-        best = max(best_on(scores, graph), *found)
+        own_best = [trial["valid_mrr"] for trial in finals if _is_fivestar(trial, graph)]
+        best = max(best_on(found, graph), *own_best)
         ratio = f"{value / best:.3f}" if value else "–"
         mine = (mrr(value), _minutes(ours), *map(mrr, former), mrr(best), ratio)
         rows.append([graph, *mine, mrr(rival["valid_mrr"] if rival else None), _minutes(rival)])
@@ -169,6 +175,14 @@ def budget_table(lines: Trials, finals: Trials, ledger: Trials) -> str:
         recipe = recipe_mrr(ledger, graph)
         rows.append([graph, mrr(default.get(graph)), *cells, mrr(recipe)])
     return markdown_table(rows)
+
+
+def by_budget(lines: Trials) -> Scores:
+    """Return the validation MRR of each time budget on each graph."""
+    scores: Scores = defaultdict(dict)
+    for line in lines:
+        scores[line["budget"]][line["data"]] = line["valid_mrr"]
+    return dict(scores)
 
 
 def _budget_cell(line: dict[str, Any] | None) -> str:
@@ -258,15 +272,20 @@ def page() -> str:
     trials, finals = read_trials(path, "fivestar"), read_trials(path, "default")
     regularization = RESULTS / "regularization.jsonl"
     budgets, ledger = (read_records(RESULTS / f"{name}.jsonl") for name in ("budget", "ledger"))
+    exponents = read_trials(path, "exponents")
     scores = by_setting(trials)
+    short = {**scores, **by_setting(exponents)}
+    recipes = {graph: recipe_mrr(ledger, graph) for graph in ORDER}
+    found = {**short, **by_budget(budgets)}
+    found["recipe"] = {graph: value for graph, value in recipes.items() if value is not None}
     text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
     parts = {
         "MATRIX": matrix(scores, trials),
         "RATES": rates_table(scores),
-        "JUDGED": leave_one_out_table(scores),
-        "DEFAULTS": defaults_table(scores, finals),
+        "JUDGED": leave_one_out_table(short),
+        "DEFAULTS": defaults_table(found, finals),
         "BUDGET": budget_table(budgets, finals, ledger),
-        "EXPONENTS": exponents_table(read_trials(path, "exponents"), scores),
+        "EXPONENTS": exponents_table(exponents, scores),
         "SELF": self_answers(trials, finals),
         "MODELS": models_table(read_trials(path, "models")),
         "ARMS": regularization_table.table(regularization, "off-diagonal-lr 0.1"),
