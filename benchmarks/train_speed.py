@@ -21,8 +21,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -132,8 +133,16 @@ def authors(triples: Triples, entities: int, relations: int, dim: int, rows: int
     return step
 
 
-def pykeen_complex(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Contestant:
-    """Steps of PyKEEN's LCWA training of ComplEx with cross-entropy, by its own functions."""
+class PykeenTraining(NamedTuple):
+    """PyKEEN's LCWA training of ComplEx with cross-entropy, by its own functions."""
+
+    model: nn.Module
+    loader: Iterable[Any]
+    step: Callable[[Any], None]
+
+
+def pykeen_training(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> PykeenTraining:
+    """Return PyKEEN's training, batches of this many queries."""
     from pykeen.models import ComplEx
     from pykeen.training import LCWATrainingLoop
     from pykeen.triples import CoreTriplesFactory
@@ -152,13 +161,23 @@ def pykeen_complex(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Conte
         factory, sampler=None, batch_size=rows, drop_last=True, shuffle=True
     )
 
+    def step(batch: Any) -> None:
+        optimizer.zero_grad()
+        loop._forward_pass(batch, 0, rows, rows, 0.0, None)
+        optimizer.step()
+        model.post_parameter_update()
+
+    return PykeenTraining(model, loader, step)
+
+
+def pykeen_complex(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Contestant:
+    """Return the steps of PyKEEN's training."""
+    training = pykeen_training(graph, dim, rows)
+
     def forever() -> Iterator[int]:
         while True:
-            for batch in loader:
-                optimizer.zero_grad()
-                loop._forward_pass(batch, 0, rows, rows, 0.0, None)
-                optimizer.step()
-                model.post_parameter_update()
+            for batch in training.loader:
+                training.step(batch)
                 yield int(batch["target"].sum())
 
     steps = forever()
