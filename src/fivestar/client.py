@@ -52,9 +52,9 @@ _NEW_FACT = TypeAdapter(NewFact)
 class Client:
     """A model served by `fivestar serve`, with the methods of a local `TrainedModel`.
 
-    They return the same types and raise the same errors. A `ServerError` says that the server
-    cannot be reached or refuses the request. Requests that the server is too busy for (503, 429)
-    are sent again after the time that it names. A client can be used by several threads.
+    They return the same types and raise the same errors. A `fivestar.errors.ServerError` says that
+    the server cannot be reached or refuses the request. Requests that the server is too busy for
+    (503, 429) are sent again after the time that it names. A client can be used by several threads.
 
     Args:
         url: the address of the server, such as `http://localhost:8005`.

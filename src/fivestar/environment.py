@@ -30,7 +30,11 @@ EXTRAS = {
     "tensorboard": Extra(("tensorboard",), "fivestar train --track tensorboard"),
     "mlflow": Extra(("alembic", "mlflow", "sqlalchemy"), "fivestar train --track mlflow"),
     "wandb": Extra(("wandb",), "fivestar train --track wandb"),
-    "serve": Extra(("fastapi", "httptools", "uvicorn"), "fivestar serve: HTTP service and page"),
+    "serve": Extra(
+        ("fastapi", "httptools", "orjson", "uvicorn"), "fivestar serve: HTTP service and page"
+    ),
+    "otel": Extra(("opentelemetry",), "fivestar serve --trace"),
+    "client": Extra(("urllib3",), "fivestar.Client"),
     "rdflib": Extra(("rdflib",), "graphs and predicted links for rdflib"),
     "pykeen": Extra(("pykeen",), "5★E inside PyKEEN"),
     "sklearn": Extra(("sklearn",), "fivestar.LinkPredictor"),

@@ -33,6 +33,9 @@ def test_it_names_every_dependency_and_extra():
         "scikit-learn": "sklearn",
         "mlflow-skinny": "mlflow",
         "huggingface-hub": "huggingface_hub",
+        "opentelemetry-api": "opentelemetry",
+        "opentelemetry-sdk": "opentelemetry",
+        "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
     }
     for name in runtime:
         wanted = {modules.get(found, found) for found in names(extras[name])} - {"uvloop"}
@@ -42,7 +45,7 @@ def test_it_names_every_dependency_and_extra():
 def test_all_brings_what_the_command_line_uses():
     (everything,) = PROJECT["optional-dependencies"]["all"]
     named = set(re.findall(r"[a-z0-9]+", everything.partition("[")[2]))
-    unlisted = {"faiss", "gs", "mlflow", "onnx", "pykeen", "s3", "wandb"}
+    unlisted = {"faiss", "gs", "mlflow", "onnx", "otel", "pykeen", "s3", "wandb"}
     assert named == set(environment.EXTRAS) - unlisted
 
 
