@@ -21,7 +21,7 @@ ARABIC = "القاهرة (مدينة)"
 ACTIVE = 300
 
 
-def save_run(folder, num_entities, active):
+def save_run(folder, num_entities, active, model="complex"):
     """Save an untrained model of a graph with IRIs, a long and a right-to-left label."""
     names = [f"{THING}{number}" for number in range(num_entities)]
     labels = [None] * num_entities
@@ -33,8 +33,9 @@ def save_run(folder, num_entities, active):
         Vocabulary("entity", names, labels),
         Vocabulary("relation", [LIVES_IN, "relation/with/a-very-" + "long-" * 30 + "name"]),
         Triples.of(triples),
+        test=Triples.of([(n, 0, (7 * n + 2) % active) for n in range(20)]),
     )
-    settings = fivestar.make_settings({"model": {"name": "complex", "dim": 4}})
+    settings = fivestar.make_settings({"model": {"name": model, "dim": 4}})
     model = build_model(graph, settings)
     model.reset_parameters(torch.Generator().manual_seed(1))
     # Large scores, so that some answers have a noticeable probability.
@@ -47,9 +48,10 @@ def save_run(folder, num_entities, active):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """40,000 entities are served here."""
-    folder = save_run(tmp_path_factory.mktemp("large") / "run", 40_000, ACTIVE)
-    with started(str(folder)) as (_, address):
+    """Two runs of 40,000 entities are served here."""
+    folder = tmp_path_factory.mktemp("large")
+    runs = [save_run(folder / name, 40_000, ACTIVE, name) for name in ("complex", "fivestar")]
+    with started(*map(str, runs)) as (_, address):
         yield address
 
 
@@ -67,6 +69,12 @@ VIEWS = {
         "#why-body h4",
     ),
     "card": (f"entity={THING}0", "#card h3"),
+    "sphere": (
+        f"view=geometry&run=fivestar&entity={THING}0&relation={LIVES_IN.replace('#', '%23')}",
+        ".stage canvas",
+    ),
+    "map": (f"view=map&method=pca&entity={THING}0", "#map-named strong"),
+    "comparison": ("view=compare", ".disagreement"),
 }
 
 
@@ -100,6 +108,26 @@ def test_iris_are_short_and_complete_on_hover(visiting, large):
             assert title == THING + text.removeprefix("things:")
     relation.click()
     expect(page.locator(".popup [role=option]:visible")).to_have_count(2)
+
+
+def test_the_map_says_how_many_are_shown(visiting, large):
+    visit = visiting(large)
+    visit.open(f"view=map&method=pca&entity={THING}17")
+    page = visit.page
+    expect(page.locator(".map-count")).to_contain_text("2,000 of 40,000 entities, those with the")
+    expect(page.locator("#map-named strong")).to_have_text("things:17")
+    expect(page.locator("#map-named bdi").first).to_have_attribute("title", f"{THING}17")
+
+
+def test_names_on_the_sphere_are_short(visiting, large):
+    visit = visiting(large)
+    visit.open(VIEWS["sphere"][0])
+    page = visit.page
+    names = page.locator(".stage .name-label").filter(visible=True)
+    expect(names.first).to_be_visible()
+    stage = page.locator(".stage").bounding_box()
+    assert all(name.bounding_box()["width"] < stage["width"] / 2 for name in names.all())
+    assert any(text.startswith("things:") for text in names.all_inner_texts())
 
 
 def test_a_name_among_many_is_found(visiting, large):

@@ -148,7 +148,7 @@ def test_largest_disagreements_first(visit):
     expect(page.locator("#compare-body")).to_contain_text(held_out)
     table = page.get_by_role("region", name="Metrics per relation")
     relation = found["relations"][0]
-    row = table.get_by_role("row").filter(has_text=relation["relation"]["label"]).first
+    row = table.get_by_role("row").filter(has=page.get_by_title(relation["relation"]["id"]))
     for metrics in relation["metrics"]:
         expect(row).to_contain_text(f"{metrics['mrr']:.3f}")
     rows.first.get_by_role("link").click()
