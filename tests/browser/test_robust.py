@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.browser.test_accessibility import violations
+from tests.browser.test_views import SHOWN, cut_off, open_view
 from tests.browser.waiting import expect
 from tests.server.serving import started
 
@@ -84,6 +85,7 @@ def test_everything_fits_into_320_pixels(visiting, large, name):
     visit = at_320(visiting, large, state)
     expect(visit.page.locator(shown).first).to_be_visible()
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 320
+    assert cut_off(visit.page) == []
     # No word of the navigation is broken.
     heights = visit.page.locator("nav a").evaluate_all("links => links.map(a => a.offsetHeight)")
     assert len(set(heights)) == 1
@@ -194,6 +196,25 @@ def test_on_paper(visiting, address, theme):
     # Nothing is in a box that scrolls.
     assert page.locator("#aside").evaluate("box => box.scrollHeight <= box.clientHeight")
     assert page.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", ["home", "geometry", "map", "comparison"])
+def test_other_views_on_paper(visiting, address, name):
+    """Controls are gone, what they control is there, and canvases are drawn for white paper."""
+    visit = visiting(address, color_scheme="dark")
+    open_view(visit, name)
+    page = visit.page
+    canvas = page.locator("canvas.plane, canvas.map")
+    before = [each.screenshot() for each in canvas.all()]
+    page.emulate_media(media="print")
+    expect(page.locator(SHOWN[name]).first).to_be_visible()
+    for hidden in ("nav", ".transport", ".map-zoom", ".home-filter", ".compare-choice"):
+        assert page.locator(hidden).filter(visible=True).count() == 0
+    page.wait_for_timeout(200)
+    for dark, each in zip(before, canvas.all(), strict=True):
+        assert each.screenshot() != dark
+    scrolls = "boxes => boxes.some(box => box.scrollHeight > box.clientHeight + 1)"
+    assert not page.locator(".disagreements, .table-frame").evaluate_all(scrolls)
 
 
 @pytest.mark.slow

@@ -32,6 +32,16 @@ def open_view(visit, name):
     expect(visit.page.locator(SHOWN[name]).first).to_be_visible()
 
 
+def cut_off(page):
+    """Return the texts that reach beyond the right edge of the screen."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll("main :is(a, button, p, h2, h3, h4, li, input)")]
+          .filter(each => each.checkVisibility() && !each.closest(".table-frame, .visually-hidden"))
+          .filter(each => each.getBoundingClientRect().right > innerWidth)
+          .map(each => each.textContent)"""
+    )
+
+
 def test_map(visit):
     visit.open("view=map&method=pca&entity=Lyon")
     page = visit.page
@@ -196,11 +206,12 @@ def test_phone_layout(visiting, address, name):
     assert min(page.locator("button, select, nav a").evaluate_all(heights)) >= 44
 
 
-@pytest.mark.parametrize("name", ["geometry", "map", "comparison"])
+@pytest.mark.parametrize("name", VIEWS)
 def test_narrowest_screens(visiting, address, name):
     visit = visiting(address, viewport={"width": 320, "height": 700}, has_touch=True)
     open_view(visit, name)
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 320
+    assert cut_off(visit.page) == []
 
 
 def test_api_docs_work_offline(visiting, address):
