@@ -169,6 +169,23 @@ def test_largest_disagreements_first(visit):
     expect(rows).to_have_count(100)
 
 
+@pytest.mark.parametrize(("name", "path"), [("comparison", "compare"), ("map", "map")])
+def test_a_result_that_is_still_being_computed(visit, name, path):
+    """The page asks again, without an error, until it is there."""
+    replies = [{"status": 202, "json": {"run": "fivestar", "status": "running"}}] * 3
+
+    def reply(route):
+        if replies:
+            route.fulfill(**replies.pop())
+        else:
+            route.continue_()
+
+    visit.page.route(f"**/api/{path}?*", reply)
+    open_view(visit, name)
+    assert replies == []
+    expect(visit.page.locator(".problem")).to_have_count(0)
+
+
 def test_compare_with_one_run(visiting, guarded_address):
     visit = visiting(guarded_address)
     visit.open("view=compare")
