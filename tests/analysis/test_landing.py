@@ -87,7 +87,11 @@ def test_landings_agree_with_brute_force(run):
             assert landing.expected == pytest.approx(np.mean(hits) * len(hits))
             for row, fact in zip(run.graph.named(facts).to_pylist(), ids, strict=True):
                 assert run.graph.entities.name_of(int(fact[dimension])) == nearest[row["head"]]
-            telling += landing.is_telling
+            sentence = describe_landing(landing)
+            assert (sentence is not None) == landing.is_telling
+            if sentence is not None:
+                telling += 1
+                assert f": {count} of {len(hits)} land nearest their own" in sentence
     assert telling > 0
 
 

@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.browser.waiting import TIMEOUT
 from tests.server.serving import started
@@ -79,6 +80,16 @@ def address(runs):
     """Two runs are served here."""
     with started(*map(str, runs), "--time-limit", "300") as (_, found):
         yield found
+
+
+@pytest.fixture(scope="session")
+def completion(address):
+    """The most probable facts according to the service."""
+    for _ in range(600):
+        reply = httpx.get(f"{address}/api/probable-facts", params={"limit": 100}, timeout=60).json()
+        if reply["status"] == "done":
+            return reply
+    raise AssertionError("the search did not end")
 
 
 @pytest.fixture(scope="session")

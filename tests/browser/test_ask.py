@@ -146,7 +146,7 @@ def test_from_an_explanation_to_the_sphere(visit):
     number = link.get_attribute("aria-label").split()[2]
     link.click()
     expect(visit.page.locator(".landing")).to_contain_text(f"Dimension {number}")
-    expect(visit.page.get_by_role("heading", name="Lyon in_country France")).to_be_visible()
+    expect(visit.page.get_by_role("heading", name="Lyon in country France")).to_be_visible()
 
 
 def test_by_keyboard_only(visit):

@@ -1,70 +1,43 @@
-"""The first view, and a walk through the page as a person takes it."""
+"""The first view: facts that the graph is probably missing."""
 
 from __future__ import annotations
 
 import json
 import re
 
-import httpx
-import pytest
 from tests.browser.waiting import expect
-
-PHONE = {"width": 390, "height": 844}
 
 
 def facts(page):
     return page.locator("li.probable-fact")
 
 
-@pytest.fixture(scope="module")
-def completion(address):
-    """The most probable facts according to the service."""
-    for _ in range(600):
-        reply = httpx.get(f"{address}/api/probable-facts", params={"limit": 100}, timeout=60).json()
-        if reply["status"] == "done":
-            return reply
-    raise AssertionError("the search did not end")
-
-
-def test_a_walk(visiting, address, completion):
-    """Home, why, ask, and a shared link, on a phone."""
-    visit = visiting(address, viewport=PHONE, has_touch=True, reduced_motion="reduce")
+def test_closing_an_explanation(visit, completion):
     visit.open()
     page = visit.page
-    # Five sentences, each with a probability.
-    expect(page.get_by_role("heading", name="Links this graph is probably missing")).to_be_visible()
-    expect(facts(page)).to_have_count(5)
-    best = completion["facts"][0]
-    sentence = facts(page).first.locator(".sentence").inner_text()
-    assert sentence.startswith(best["head"]["label"])
-    assert sentence.endswith(best["tail"]["label"])
-    assert re.fullmatch(r"\S.* (is|has|uses) .*\S", sentence), sentence
-    for row in facts(page).all():
-        assert re.fullmatch(r"\d+(\.\d)? %", row.locator(".figure").inner_text())
-    # Why? opens under its fact, and says what is for and against it.
     why = facts(page).first.get_by_role("button", name="Why?")
     why.click()
     box = facts(page).first.get_by_role("region", name="Why")
-    expect(box.get_by_role("heading", name="For and against")).to_be_visible()
-    expect(box.locator(".finding").first).to_contain_text(re.compile("most similar|path"))
     expect(page.locator("#why-title")).to_be_focused()
-    shared = page.url
+    head, tail = (completion["facts"][0][end]["label"] for end in ("head", "tail"))
+    expect(page.locator("#why-title")).to_contain_text(re.compile(f"{head} .* {tail}"))
     page.keyboard.press("Escape")
     expect(box).to_be_hidden()
     expect(why).to_be_focused()
-    # The head leads to the query about it.
-    facts(page).first.get_by_role("link").first.click()
-    expect(page.get_by_role("combobox", name="Entity")).to_have_value(best["head"]["label"])
-    first = page.locator("li.answer").first
-    expect(first).to_be_visible()
-    box = first.bounding_box()
-    assert box["y"] + box["height"] <= PHONE["height"]
-    known = page.locator("li.answer:has(.badge.train)")
-    assert all("%" not in text for text in known.all_inner_texts())
-    # The shared link opens the same explanation.
-    again = visiting(address, viewport=PHONE)
-    again.page.goto(shared)
-    expect(facts(again.page).first.get_by_role("region", name="Why")).to_be_visible()
+
+
+def test_from_a_probable_fact_to_the_sphere(visit, completion):
+    """The sphere shows the fact that was explained, in the dimension that was pressed."""
+    visit.open()
+    page = visit.page
+    facts(page).first.get_by_role("button", name="Why?").click()
+    link = page.get_by_role("link", name="on the sphere").first
+    number = link.get_attribute("aria-label").split()[2]
+    link.click()
+    expect(page.locator(".landing")).to_contain_text(f"Dimension {number}")
+    title = page.locator("#geometry-body h2")
+    for end in ("head", "tail"):
+        expect(title).to_contain_text(completion["facts"][0][end]["label"])
 
 
 def test_show_more_and_the_filter(visit, completion):

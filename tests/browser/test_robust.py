@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.browser.test_accessibility import violations
+from tests.browser.test_views import SHOWN, cut_off, open_view
 from tests.browser.waiting import expect
 from tests.server.serving import started
 
@@ -21,7 +22,7 @@ ARABIC = "القاهرة (مدينة)"
 ACTIVE = 300
 
 
-def save_run(folder, num_entities, active):
+def save_run(folder, num_entities, active, model="complex"):
     """Save an untrained model of a graph with IRIs, a long and a right-to-left label."""
     names = [f"{THING}{number}" for number in range(num_entities)]
     labels = [None] * num_entities
@@ -33,8 +34,9 @@ def save_run(folder, num_entities, active):
         Vocabulary("entity", names, labels),
         Vocabulary("relation", [LIVES_IN, "relation/with/a-very-" + "long-" * 30 + "name"]),
         Triples.of(triples),
+        test=Triples.of([(n, 0, (7 * n + 2) % active) for n in range(20)]),
     )
-    settings = fivestar.make_settings({"model": {"name": "complex", "dim": 4}})
+    settings = fivestar.make_settings({"model": {"name": model, "dim": 4}})
     model = build_model(graph, settings)
     model.reset_parameters(torch.Generator().manual_seed(1))
     # Large scores, so that some answers have a noticeable probability.
@@ -47,9 +49,10 @@ def save_run(folder, num_entities, active):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """40,000 entities are served here."""
-    folder = save_run(tmp_path_factory.mktemp("large") / "run", 40_000, ACTIVE)
-    with started(str(folder)) as (_, address):
+    """Two runs of 40,000 entities are served here."""
+    folder = tmp_path_factory.mktemp("large")
+    runs = [save_run(folder / name, 40_000, ACTIVE, name) for name in ("complex", "fivestar")]
+    with started(*map(str, runs)) as (_, address):
         yield address
 
 
@@ -67,6 +70,12 @@ VIEWS = {
         "#why-body h4",
     ),
     "card": (f"entity={THING}0", "#card h3"),
+    "sphere": (
+        f"view=geometry&run=fivestar&entity={THING}0&relation={LIVES_IN.replace('#', '%23')}",
+        ".stage canvas",
+    ),
+    "map": (f"view=map&method=pca&entity={THING}0", "#map-named strong"),
+    "comparison": ("view=compare", ".disagreement"),
 }
 
 
@@ -76,6 +85,7 @@ def test_everything_fits_into_320_pixels(visiting, large, name):
     visit = at_320(visiting, large, state)
     expect(visit.page.locator(shown).first).to_be_visible()
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 320
+    assert cut_off(visit.page) == []
     # No word of the navigation is broken.
     heights = visit.page.locator("nav a").evaluate_all("links => links.map(a => a.offsetHeight)")
     assert len(set(heights)) == 1
@@ -100,6 +110,26 @@ def test_iris_are_short_and_complete_on_hover(visiting, large):
             assert title == THING + text.removeprefix("things:")
     relation.click()
     expect(page.locator(".popup [role=option]:visible")).to_have_count(2)
+
+
+def test_the_map_says_how_many_are_shown(visiting, large):
+    visit = visiting(large)
+    visit.open(f"view=map&method=pca&entity={THING}17")
+    page = visit.page
+    expect(page.locator(".map-count")).to_contain_text("2,000 of 40,000 entities, those with the")
+    expect(page.locator("#map-named strong")).to_have_text("things:17")
+    expect(page.locator("#map-named bdi").first).to_have_attribute("title", f"{THING}17")
+
+
+def test_names_on_the_sphere_are_short(visiting, large):
+    visit = visiting(large)
+    visit.open(VIEWS["sphere"][0])
+    page = visit.page
+    names = page.locator(".stage .name-label").filter(visible=True)
+    expect(names.first).to_be_visible()
+    stage = page.locator(".stage").bounding_box()
+    assert all(name.bounding_box()["width"] < stage["width"] / 2 for name in names.all())
+    assert any(text.startswith("things:") for text in names.all_inner_texts())
 
 
 def test_a_name_among_many_is_found(visiting, large):
@@ -168,6 +198,25 @@ def test_on_paper(visiting, address, theme):
     assert page.pdf().startswith(b"%PDF")
 
 
+@pytest.mark.parametrize("name", ["home", "geometry", "map", "comparison"])
+def test_other_views_on_paper(visiting, address, name):
+    """Controls are gone, what they control is there, and canvases are drawn for white paper."""
+    visit = visiting(address, color_scheme="dark")
+    open_view(visit, name)
+    page = visit.page
+    canvas = page.locator("canvas.plane, canvas.map")
+    before = [each.screenshot() for each in canvas.all()]
+    page.emulate_media(media="print")
+    expect(page.locator(SHOWN[name]).first).to_be_visible()
+    for hidden in ("nav", ".transport", ".map-zoom", ".home-filter", ".compare-choice"):
+        assert page.locator(hidden).filter(visible=True).count() == 0
+    page.wait_for_timeout(200)
+    for dark, each in zip(before, canvas.all(), strict=True):
+        assert each.screenshot() != dark
+    scrolls = "boxes => boxes.some(box => box.scrollHeight > box.clientHeight + 1)"
+    assert not page.locator(".disagreements, .table-frame").evaluate_all(scrolls)
+
+
 @pytest.mark.slow
 def test_a_million_entities(visiting, tmp_path):
     folder = save_run(tmp_path / "run", 1_000_000, 1_000_000)
@@ -182,6 +231,8 @@ def test_a_million_entities(visiting, tmp_path):
         expect(page.get_by_role("option", name="things:999999").first).to_be_visible()
         page.keyboard.press("Escape")
         visit.open("view=home")
+        # Half a minute on a free core.
+        page.locator(".scope").wait_for(timeout=600_000)
         expect(page.locator(".scope")).to_contain_text("A part of this large graph was searched")
         expect(page.locator("li.probable-fact, .notice").first).to_be_visible()
         assert visit.refusals == []

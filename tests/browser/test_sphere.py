@@ -28,7 +28,7 @@ def test_heads_play_to_their_images(visit):
     visit.open(f"{CAPITALS}&entity=Lyon&why=France")
     page = visit.page
     facts = served(visit.address, "sphere", relation="in_country", head="Lyon", tail="France")
-    expect(page.get_by_role("heading", name="Lyon in_country France")).to_be_visible()
+    expect(page.get_by_role("heading", name="Lyon in country France")).to_be_visible()
     expect(page.locator(".stage canvas")).to_be_visible()
     lead = page.locator(".lead")
     expect(lead).to_contain_text(f"Dimension {facts['dimension']}")
@@ -126,7 +126,7 @@ def test_an_unknown_relation_offers_the_nearest(visiting, address):
 
 def test_most_frequent_relation_is_the_default(visit):
     visit.open("view=geometry")
-    expect(visit.page.get_by_role("combobox", name="Relation")).to_have_value("in_country")
+    expect(visit.page.get_by_role("combobox", name="Relation")).to_have_value("in country")
     expect(visit.page.locator(".stage canvas")).to_be_visible()
 
 

@@ -32,6 +32,16 @@ def open_view(visit, name):
     expect(visit.page.locator(SHOWN[name]).first).to_be_visible()
 
 
+def cut_off(page):
+    """Return the texts that reach beyond the right edge of the screen."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll("main :is(a, button, p, h2, h3, h4, li, input)")]
+          .filter(each => each.checkVisibility() && !each.closest(".table-frame, .visually-hidden"))
+          .filter(each => each.getBoundingClientRect().right > innerWidth)
+          .map(each => each.textContent)"""
+    )
+
+
 def test_map(visit):
     visit.open("view=map&method=pca&entity=Lyon")
     page = visit.page
@@ -148,7 +158,7 @@ def test_largest_disagreements_first(visit):
     expect(page.locator("#compare-body")).to_contain_text(held_out)
     table = page.get_by_role("region", name="Metrics per relation")
     relation = found["relations"][0]
-    row = table.get_by_role("row").filter(has_text=relation["relation"]["label"]).first
+    row = table.get_by_role("row").filter(has=page.get_by_title(relation["relation"]["id"]))
     for metrics in relation["metrics"]:
         expect(row).to_contain_text(f"{metrics['mrr']:.3f}")
     rows.first.get_by_role("link").click()
@@ -157,6 +167,23 @@ def test_largest_disagreements_first(visit):
         expect(column.locator("li.answer")).to_have_count(10)
     page.get_by_role("link", name="All differences of these runs").click()
     expect(rows).to_have_count(100)
+
+
+@pytest.mark.parametrize(("name", "path"), [("comparison", "compare"), ("map", "map")])
+def test_a_result_that_is_still_being_computed(visit, name, path):
+    """The page asks again, without an error, until it is there."""
+    replies = [{"status": 202, "json": {"run": "fivestar", "status": "running"}}] * 3
+
+    def reply(route):
+        if replies:
+            route.fulfill(**replies.pop())
+        else:
+            route.continue_()
+
+    visit.page.route(f"**/api/{path}?*", reply)
+    open_view(visit, name)
+    assert replies == []
+    expect(visit.page.locator(".problem")).to_have_count(0)
 
 
 def test_compare_with_one_run(visiting, guarded_address):
@@ -196,11 +223,12 @@ def test_phone_layout(visiting, address, name):
     assert min(page.locator("button, select, nav a").evaluate_all(heights)) >= 44
 
 
-@pytest.mark.parametrize("name", ["geometry", "map", "comparison"])
+@pytest.mark.parametrize("name", VIEWS)
 def test_narrowest_screens(visiting, address, name):
     visit = visiting(address, viewport={"width": 320, "height": 700}, has_touch=True)
     open_view(visit, name)
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 320
+    assert cut_off(visit.page) == []
 
 
 def test_api_docs_work_offline(visiting, address):

@@ -14,6 +14,8 @@ from fivestar.server.service import _legend_types
 
 def get(client, path, **parameters):
     found = client.get(f"/api/{path}", params=parameters)
+    while found.status_code == 202:  # still being computed
+        found = client.get(f"/api/{path}", params=parameters)
     assert found.status_code == 200, found.text
     return found.json()
 

@@ -315,6 +315,14 @@ export function get<T>(path: string, query: Query, signal?: AbortSignal): Promis
   return request<T>(text === "" ? path : `${path}?${text}`, {}, signal);
 }
 
+/** Get what takes a while to compute: the server waits for a moment, then says that it is still running. */
+export async function getWhenDone<T extends object>(path: string, query: Query, signal: AbortSignal): Promise<T> {
+  for (;;) {
+    const reply = await get<T | { status: "running" }>(path, query, signal);
+    if (!("status" in reply)) return reply;
+  }
+}
+
 export function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
   const headers = { "Content-Type": "application/json" };
   return request<T>(path, { method: "POST", headers, body: JSON.stringify(body) }, signal);

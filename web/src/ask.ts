@@ -13,7 +13,7 @@ import { answerRow, givenEntity, noAnswers, predict, queryKey, queryOf, uncalibr
 import { drawCard, lookUp, queryLink, suggestedQueries } from "./card";
 import { announce, byId, type Child, h, NARROW } from "./dom";
 import { entityText, shortName } from "./names";
-import { sentence } from "./parts";
+import { entityName, sentence } from "./parts";
 import { notice, Panel, skeletonRows } from "./panel";
 import type { QueryForm } from "./query-form";
 import { adjust, current, type FactIds, go, type State } from "./state";
@@ -51,7 +51,7 @@ export class AskView {
       this.answers.place(`entity ${state.entity}`, () => [
         notice(
           "Choose a relation",
-          "Pick a relation to see predictions, or one of the suggestions beside.",
+          "Pick a relation to see predictions, or one of the suggested queries.",
         ),
       ]);
     } else {
@@ -132,7 +132,7 @@ export class AskView {
       return;
     }
     const wasShown = this.placeWhy(state.why);
-    const title = ({ head, tail }: Explanation): string => `Why ${entityText(state.side === "tails" ? tail : head)}?`;
+    const title = ({ head, tail }: Explanation): Child[] => ["Why ", entityName(state.side === "tails" ? tail : head), "?"];
     this.why.show(fact, run, title, () => this.closeWhy());
     if (wasShown) this.why.focus({ preventScroll: !NARROW.matches });
   }

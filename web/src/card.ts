@@ -1,7 +1,7 @@
 /** An entity: its types, facts, suggested queries and nearest neighbors. */
 import { type EntityCard, get, type Named, type Neighbor, type Triple } from "./api";
 import { type Child, h } from "./dom";
-import { shortName } from "./names";
+import { typeText } from "./names";
 import { entityLink, entityName, idNote, sentence, tripleLine } from "./parts";
 import { href, type Side } from "./state";
 import { decimal, plural } from "./text";
@@ -54,13 +54,13 @@ function types(all: string[]): Child {
     more > 0 &&
     h(
       "span",
-      { class: "hint", title: all.slice(TYPES_SHOWN).map(shortName).join(", ") },
+      { class: "hint", title: all.slice(TYPES_SHOWN).map(typeText).join(", ") },
       `and ${plural(more, "more type")}`,
     );
   return h(
     "p",
     { class: "types" },
-    ...all.slice(0, TYPES_SHOWN).map((type) => h("bdi", { class: "type", title: type }, shortName(type))),
+    ...all.slice(0, TYPES_SHOWN).map((type) => h("bdi", { class: "type", title: type }, typeText(type))),
     rest,
   );
 }

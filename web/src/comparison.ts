@@ -1,5 +1,5 @@
 /** Two runs on held-out facts: metrics, metrics per relation, and where they disagree most. */
-import { type ComparedMetrics, get, Problem, type QueryComparison, type RunComparison, type RunInfo } from "./api";
+import { type ComparedMetrics, getWhenDone, type QueryComparison, type RunComparison, type RunInfo } from "./api";
 import { type Child, h } from "./dom";
 import { arrow, entityName, relationName } from "./parts";
 import { href } from "./state";
@@ -10,15 +10,8 @@ const COLUMNS = [
   ["hits@10", "Hits@10"],
 ] as const;
 
-/** The comparison of two runs. After its time limit it is still being computed, so ask again. */
-export async function loadComparison(run: RunInfo, other: RunInfo, signal: AbortSignal): Promise<RunComparison> {
-  for (;;) {
-    try {
-      return await get<RunComparison>("/api/compare", { run: run.name, other: other.name }, signal);
-    } catch (error) {
-      if (!(error instanceof Problem && error.code === "timeout")) throw error;
-    }
-  }
+export function loadComparison(run: RunInfo, other: RunInfo, signal: AbortSignal): Promise<RunComparison> {
+  return getWhenDone<RunComparison>("/api/compare", { run: run.name, other: other.name }, signal);
 }
 
 export function drawComparison(comparison: RunComparison): Child[] {

@@ -8,10 +8,11 @@ import {
   type PathPattern,
   type QueryRank,
   type SimilarEntities,
+  type Triple,
 } from "./api";
 import { type Child, h } from "./dom";
 import { arrow, badge, bar, entityLink, entityName, relationName } from "./parts";
-import { href } from "./state";
+import { current, href } from "./state";
 import { count, decimal, percent, plural, signed } from "./text";
 
 export function drawExplanation(explanation: Explanation, hasGeometry: boolean): Child[] {
@@ -127,11 +128,11 @@ function otherFinding(
     supports: false,
     text: [
       entityName(entity),
-      ` has another ${side} of `,
-      relationName(relation),
-      " in train (",
+      ` has another ${side} in train, `,
       entityName(example),
-      `${rest}); ${percent(single)} of all ${given} have exactly one.`,
+      `${rest}, and ${percent(single)} of the ${given} of `,
+      relationName(relation),
+      " have exactly one.",
     ],
   };
 }
@@ -240,7 +241,7 @@ function patternText(
   ];
 }
 
-function drawDimensions({ dimensions, relation }: Explanation, hasGeometry: boolean): Child[] {
+function drawDimensions({ dimensions, ...triple }: Explanation, hasGeometry: boolean): Child[] {
   if (dimensions === null) {
     return [h("p", { class: "none" }, "The score of this model is not a sum over dimensions.")];
   }
@@ -253,7 +254,7 @@ function drawDimensions({ dimensions, relation }: Explanation, hasGeometry: bool
     h(
       "ul",
       { class: "contributions" },
-      ...dimensions.largest.map((one) => contributionRow(one, largest, relation, hasGeometry)),
+      ...dimensions.largest.map((one) => contributionRow(one, largest, triple, hasGeometry)),
     ),
   ];
 }
@@ -261,12 +262,14 @@ function drawDimensions({ dimensions, relation }: Explanation, hasGeometry: bool
 function contributionRow(
   { dimension, contribution, map }: Contribution,
   largest: number,
-  relation: Named,
+  { head, relation, tail }: Triple,
   hasGeometry: boolean,
 ): HTMLElement {
   const amount = bar(Math.abs(contribution) / largest);
   amount.classList.toggle("negative", contribution < 0);
-  const link = href({ view: "geometry", relation: relation.id, dim: dimension });
+  // The query of the state may have this triple as an answer already, from either side.
+  const answer = current().why === null ? { entity: head.id, side: "tails" as const, why: tail.id } : {};
+  const link = href({ view: "geometry", ...answer, relation: relation.id, dim: dimension, fact: null });
   return h(
     "li",
     {},

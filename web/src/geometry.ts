@@ -121,7 +121,7 @@ export class GeometryView {
           "figure",
           {},
           this.stage,
-          h("figcaption", {}, "On the sphere: 0 is the south pole, ∞ the north pole. Drag, or use the arrow keys."),
+          h("figcaption", {}, "On the sphere: 0 is the south pole, ∞ the north pole. Drag to turn it."),
         ),
         h("figure", {}, this.planeCanvas, h("figcaption", {}, "The same in the plane.")),
       ),
@@ -265,7 +265,7 @@ function drawKey({ facts, num_facts: all, pairing }: SphereFacts): (Node | strin
     entry("head-key", "●", "head"),
     entry("landed-key", "●", "head that has landed nearest its own tail"),
     entry("tail-key", "○", tail),
-    shown,
+    h("span", { class: "key-note" }, shown),
   ];
 }
 

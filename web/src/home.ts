@@ -1,7 +1,7 @@
 /** The first view: facts that the graph is probably missing, each with its probability and an explanation. */
-import { type ProbableFacts, get, type ProbableFact, type RunInfo, type SearchScope } from "./api";
+import { type ProbableFacts, get, type ProbableFact, type RunInfo, type SearchScope, type Triple } from "./api";
 import { announce, byId, type Child, h } from "./dom";
-import { entityText, relationText } from "./names";
+import { entityText, predicateText, relationText } from "./names";
 import { bar, factSentence } from "./parts";
 import { notice, Panel } from "./panel";
 import { adjust, current, type FactIds, go, href, MAX_SHOWN, type State } from "./state";
@@ -116,14 +116,13 @@ export class HomeView {
 
   private whyButton(fact: ProbableFact): HTMLElement {
     const ids = idsOf(fact);
-    const what = `${entityText(fact.head)} ${relationText(fact.relation)} ${entityText(fact.tail)}`;
     return h(
       "button",
       {
         type: "button",
         class: "why-button",
         "aria-expanded": "false",
-        "aria-label": `Why? ${what}`,
+        "aria-label": `Why? ${factText(fact)}`,
         onclick: () => (isSame(ids, current().fact) ? this.closeWhy() : this.openWhy(ids)),
       },
       "Why?",
@@ -156,7 +155,7 @@ export class HomeView {
     this.why.show(
       fact,
       this.run,
-      ({ head, relation, tail }) => `Why ${entityText(head)} ${relationText(relation)} ${entityText(tail)}?`,
+      (explanation) => ["Why?", h("span", { class: "visually-hidden" }, ` ${factText(explanation)}`)],
       () => this.closeWhy(),
     );
   }
@@ -167,6 +166,9 @@ export class HomeView {
     opener?.focus();
   }
 }
+
+const factText = ({ head, relation, tail }: Triple): string =>
+  [entityText(head), predicateText(relation) ?? relationText(relation), entityText(tail)].join(" ");
 
 /** Facts, each with its reverse if that is in the list, too: of a symmetric relation, both say the same. */
 export function withReverses<T extends ProbableFact>(facts: readonly T[]): [T, T | null][] {

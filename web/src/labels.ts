@@ -16,7 +16,7 @@ export interface Place {
   side: number;
 }
 
-type Box = readonly [left: number, top: number, right: number, bottom: number];
+export type Box = readonly [left: number, top: number, right: number, bottom: number];
 
 const SIDES = 4;
 // The radius of a point, in pixels.
@@ -39,7 +39,7 @@ const covers = (box: Box, { x, y }: Label): boolean =>
   x > box[0] - POINT && x < box[2] + POINT && y > box[1] - POINT && y < box[3] + POINT;
 
 /**
- * Place labels within a frame, in their order; null where there is no room on any side.
+ * Place labels within a frame and beside obstacles, in their order; null where there is no room on any side.
  *
  * The side that a label had before comes first, so that labels of moving points do not jump. A side
  * where the label covers the point of another is taken only if there is no other.
@@ -49,8 +49,9 @@ export function placeLabels(
   width: number,
   height: number,
   before: readonly (Place | null)[] = [],
+  obstacles: readonly Box[] = [],
 ): (Place | null)[] {
-  const taken: Box[] = [];
+  const taken: Box[] = [...obstacles];
   return labels.map((label, number) => {
     if (label === null) return null;
     const last = before[number]?.side ?? 0;

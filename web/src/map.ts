@@ -1,7 +1,7 @@
 /** The view of entities as points, colored by type. */
-import { type EntityMap, get, type MapPoint, Problem, type RunInfo } from "./api";
+import { type EntityMap, getWhenDone, type MapPoint, type RunInfo } from "./api";
 import { byId, type Child, h, present } from "./dom";
-import { entityText } from "./names";
+import { entityText, typeText } from "./names";
 import { entityLink, entityName } from "./parts";
 import { Panel } from "./panel";
 import { Scatter, SHAPES } from "./scatter";
@@ -131,16 +131,8 @@ export class MapView {
   }
 }
 
-/** A layout from the server. After its time limit it is still being computed, so ask again. */
-async function layout(run: RunInfo, method: Method, signal: AbortSignal): Promise<EntityMap> {
-  for (;;) {
-    try {
-      const query = { run: run.name, method, limit: MAX_POINTS };
-      return await get<EntityMap>("/api/map", query, signal);
-    } catch (error) {
-      if (!(error instanceof Problem && error.code === "timeout")) throw error;
-    }
-  }
+function layout(run: RunInfo, method: Method, signal: AbortSignal): Promise<EntityMap> {
+  return getWhenDone<EntityMap>("/api/map", { run: run.name, method, limit: MAX_POINTS }, signal);
 }
 
 function countLine({ points, num_entities: all, method }: EntityMap): string {
@@ -157,7 +149,7 @@ function countLine({ points, num_entities: all, method }: EntityMap): string {
 
 /** What the map shows, for those who do not see it. */
 function inWords({ points, types }: EntityMap): string {
-  const counts = types.map((name, type) => `${name} ${points.filter((point) => point.type === type).length}`);
+  const counts = types.map((name, type) => `${typeText(name)} ${points.filter((point) => point.type === type).length}`);
   const first = points.slice(0, NAMED).map(entityText);
   return [
     counts.length > 0 && `Entities by type: ${counts.join(", ")}.`,
@@ -169,7 +161,7 @@ function inWords({ points, types }: EntityMap): string {
 
 function describe(point: MapPoint | null, map: EntityMap): (Node | string)[] {
   if (point === null) return ["Point at an entity to see its name; click, or tap twice, to ask about it."];
-  const type = point.type === null ? "" : ` · ${map.types[point.type] ?? ""}`;
+  const type = point.type === null ? "" : ` · ${typeText(map.types[point.type] ?? "")}`;
   return [
     h("strong", {}, entityName(point)),
     type,
@@ -201,7 +193,7 @@ function legend(map: EntityMap, scatter: Scatter): Child {
     return button;
   };
   const entries = [
-    ...map.types.map((name, type) => entry(type, name)),
+    ...map.types.map((name, type) => entry(type, typeText(name))),
     entry(null, map.types.length > 0 ? "other" : "all entities"),
   ];
   return h(

@@ -72,6 +72,12 @@ export function shortName(name: string): string {
   return iri === null ? name : `${prefixOf(iri.namespace)}:${decoded(iri.local)}`;
 }
 
+/** A type as words: time_zone as "time zone", an IRI as prefix:local. */
+export function typeText(name: string): string {
+  const short = shortName(name);
+  return /^[\p{L}_]+$/u.test(short) ? short.replace(/_+/g, " ").trim() : short;
+}
+
 function decoded(local: string): string {
   try {
     return decodeURIComponent(local);

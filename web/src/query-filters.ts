@@ -1,7 +1,7 @@
 /** The options of a query, behind one button: which answers, how many, and of which type. */
 import { get, type RunInfo } from "./api";
 import { freshId, h } from "./dom";
-import { shortName } from "./names";
+import { typeText } from "./names";
 import { adjust, type State, TOP_CHOICES, type Which } from "./state";
 import { count } from "./text";
 
@@ -62,7 +62,7 @@ export class QueryFilters {
       ...types
         .slice(0, MAX_TYPES)
         .map(({ id, num_entities }) =>
-          h("option", { value: id, title: id }, `${shortName(id)} (${count(num_entities)})`),
+          h("option", { value: id, title: id }, `${typeText(id)} (${count(num_entities)})`),
         ),
       ...(more > 0 ? [h("option", { disabled: true }, `${count(more)} rarer types are not listed`)] : []),
     );
@@ -73,10 +73,10 @@ export class QueryFilters {
     for (const [choice, input] of this.which) input.checked = choice === which;
     this.top.value = String(top);
     if (type !== null && ![...this.type.options].some((option) => option.value === type))
-      this.type.append(h("option", { value: type }, shortName(type)));
+      this.type.append(h("option", { value: type }, typeText(type)));
     this.type.value = type ?? "";
     // What differs from the defaults is said on the button, as the options are hidden.
-    const chosen = [which === "all" ? "" : WHICH[which], top === 10 ? "" : `top ${top}`, type === null ? "" : shortName(type)];
+    const chosen = [which === "all" ? "" : WHICH[which], top === 10 ? "" : `top ${top}`, type === null ? "" : typeText(type)];
     const text = chosen.filter((part) => part !== "").join(", ");
     this.button.textContent = text === "" ? "Options" : `Options: ${text}`;
   }

@@ -2,7 +2,7 @@
 import { type Entity, get, type Named, type Relation, type RunInfo } from "./api";
 import { h } from "./dom";
 import { Combobox, type Option } from "./combobox";
-import { entityText, relationText, shortName } from "./names";
+import { entityText, relationText, shortName, typeText } from "./names";
 import { QueryFilters } from "./query-filters";
 import { current, go, type Side, type State } from "./state";
 import { plural } from "./text";
@@ -115,7 +115,7 @@ export class QueryForm {
     const { entity, side } = state;
     const [given, blank] = [this.ends[side], this.ends[SWAPPED[side]]];
     const label = entity === null ? "" : (this.labels.get(entity) ?? entity);
-    given.rename("Entity", "entity");
+    given.rename("Entity", state.view === "map" ? "Find an entity" : "entity");
     given.set(shortName(label), entity ?? "");
     given.element.classList.remove("blank");
     blank.rename("Blank", "?");
@@ -148,7 +148,7 @@ async function findEntities(q: string, signal: AbortSignal): Promise<Option[]> {
   const { entities } = await get<{ entities: Entity[] }>("/api/entities", query, signal);
   return entities.map((entity) => {
     const { id, label, types, description } = entity;
-    const about = types.slice(0, 2).map(shortName).join(", ") || (description ?? "");
+    const about = types.slice(0, 2).map(typeText).join(", ") || (description ?? "");
     const notes = [id === label ? "" : shortName(id), about];
     return { id, label: entityText(entity), note: notes.filter((note) => note !== "").join(" · ") };
   });

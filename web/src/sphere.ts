@@ -174,7 +174,7 @@ export class Sphere {
       mark.renderOrder = order;
       this.flowGroup.add(mark);
     }
-    this.labels.tag(text, place, "sphere-label fixed-label");
+    this.labels.showFixed(text, place);
   }
 
   private draw(): void {

@@ -5,6 +5,8 @@ const KEY = "fivestar-theme";
 const ORDER: readonly Theme[] = ["system", "light", "dark"];
 const SIGNS: Record<Theme, string> = { system: "◐", light: "☀", dark: "☾" };
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
+// Paper is always light.
+const PRINT = window.matchMedia("print");
 const listeners: (() => void)[] = [];
 
 export function savedTheme(): Theme {
@@ -48,6 +50,6 @@ export function startThemeButton(button: HTMLButtonElement): void {
     show();
     tell();
   });
-  DARK.addEventListener("change", tell);
+  for (const query of [DARK, PRINT]) query.addEventListener("change", tell);
   show();
 }

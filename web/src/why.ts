@@ -1,6 +1,6 @@
 /** The box that explains one triple; the view that shows it puts it in its place. */
 import { type Explanation, get, type RunInfo } from "./api";
-import { byId } from "./dom";
+import { byId, type Child, present } from "./dom";
 import { drawExplanation } from "./explanation";
 import { Panel, skeletonRows } from "./panel";
 import type { FactIds } from "./state";
@@ -25,14 +25,14 @@ export class WhyBox {
   }
 
   /** Explain a triple; `title` is the heading, from names that are only known then. */
-  show(fact: FactIds, run: RunInfo, title: (explanation: Explanation) => string, onClose: () => void): void {
+  show(fact: FactIds, run: RunInfo, title: (explanation: Explanation) => Child[], onClose: () => void): void {
     this.onClose = onClose;
     this.element.hidden = false;
     void this.panel.show(
       JSON.stringify([run.name, fact]),
       (signal) => explain(fact, run.name, signal),
       (explanation) => {
-        this.title.textContent = title(explanation);
+        this.title.replaceChildren(...present(title(explanation)));
         return drawExplanation(explanation, run.has_geometry);
       },
     );

@@ -43,3 +43,8 @@ test("labels avoid the points of others where they can", () => {
   assert.equal(places[0]?.side, 1);
   assert.equal(places[1]?.side, 0);
 });
+
+test("labels keep clear of obstacles", () => {
+  const [beside] = placeLabels([label(50, 50)], 200, 200, [], [[60, 40, 80, 60]]);
+  assert.deepEqual(beside, { left: 5, top: 45, side: 1 });
+});

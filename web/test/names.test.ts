@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { entityText, predicateText, relationText, shortName, splitIri } from "../src/names";
+import { entityText, predicateText, relationText, shortName, splitIri, typeText } from "../src/names";
 
 const named = (label: string): { id: string; label: string } => ({ id: label, label });
 
@@ -55,4 +55,11 @@ test("relations read as verbs where their names are English words", () => {
 test("the middle of a very long name is omitted", () => {
   assert.equal(entityText(named("x".repeat(90))), "x".repeat(90));
   assert.equal(entityText(named(`${"😀".repeat(100)}end`)), `${"😀".repeat(70)} … ${"😀".repeat(14)}end`);
+});
+
+test("types read as words where their names are words", () => {
+  assert.equal(typeText("time_zone"), "time zone");
+  assert.equal(typeText("Ort"), "Ort");
+  assert.equal(typeText("/film/film_cut"), "/film/film_cut");
+  assert.equal(typeText("http://dbpedia.org/ontology/Place"), "dbo:Place");
 });

@@ -26,24 +26,28 @@ _MAX_TASKS = 4
 class Background:
     """Runs each computation once, for any number of requests.
 
-    If all requests that wait for it end, because of the time limit or because the client has left,
-    it continues, and the next request finds its result. This holds for a few computations at a
-    time; further ones end with their requests, so that nobody can leave much work behind.
+    A request waits for it for a while. If it is not done by then, or the client has left, it
+    continues, and a later request gets the result. This holds for a few computations at a time;
+    further ones end with their requests, so that nobody can leave much work behind.
+
+    Args:
+        patience: seconds that a request waits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
         self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def run(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of the computation of a key; start it unless it is running."""
+    async def run(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Return the result of the computation of a key; None if it is still running."""
         task = self._tasks.get(key)
         if task is None and len(self._tasks) >= _MAX_TASKS:
             return await start()
         if task is None:
             task = self._tasks[key] = asyncio.create_task(start())
             task.add_done_callback(lambda done: self._forget(key, done))
-        result: T = await asyncio.shield(task)
-        return result
+        done, _ = await asyncio.wait({task}, timeout=self._patience)
+        return task.result() if done else None
 
     def _forget(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         del self._tasks[key]

@@ -48,9 +48,9 @@ class JsonResponse(Response):
 
     media_type = "application/json"
 
-    def __init__(self, *pieces: bytes) -> None:
+    def __init__(self, *pieces: bytes, status: int = 200) -> None:
         self._pieces = pieces
-        self.status_code = 200
+        self.status_code = status
         self.background = None
         self.body = b""
         self._length = sum(map(len, pieces))

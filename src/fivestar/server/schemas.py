@@ -353,6 +353,13 @@ class MapPoint(Named):
     type: int | None
 
 
+class RunningResponse(BaseModel):
+    """The result is still being computed: send the same request again."""
+
+    run: str
+    status: Literal["running"]
+
+
 class MapResponse(BaseModel):
     """A projection of the entities with the most triples onto the plane.
 

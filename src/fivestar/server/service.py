@@ -51,6 +51,8 @@ _MAX_TRIPLES = 50
 _MAX_SUGGESTIONS = 3
 _MIN_SIMILARITY = 70
 _SUGGESTION_SECONDS = 0.25
+# Seconds that a request waits for a long computation before the response is 202.
+_PATIENCE = 2.0
 _LANES = (
     "scoring",
     "large",
@@ -93,7 +95,7 @@ class Service:
         for (name, folder), copy in zip(folders.items(), weights, strict=True):
             self.replace(ServedModel.load(name, folder, copy, self.limits))
         self.probable_facts = FactSearches(self.limits.queued_requests)
-        self.background = Background()
+        self.background = Background(min(_PATIENCE, self.limits.seconds / 2))
         self._unsent_answers = 0
         self.started_folder = settings.started_folder
         self._on_ready = on_ready

@@ -11,14 +11,14 @@ from starlette.responses import Response
 from fivestar.server.comparison import CompareResponse
 from fivestar.server.comparison import compare as compare_served
 from fivestar.server.problems import Problem
-from fivestar.server.responses import JsonResponse, to_json
-from fivestar.server.routes.explore import WithModel, WithService
+from fivestar.server.responses import to_json
+from fivestar.server.routes.explore import RUNNING, WithModel, WithService, done_or_running
 from fivestar.server.schemas import MAX_URL_NAME_LENGTH
 
 router = APIRouter(prefix="/api", tags=["explore"])
 
 
-@router.get("/compare", response_model=CompareResponse)
+@router.get("/compare", response_model=CompareResponse, responses=RUNNING)
 async def compare(
     service: WithService,
     served: WithModel,
@@ -29,7 +29,7 @@ async def compare(
 ) -> Response:
     """Rank the same held-out facts by two runs: metrics per relation, largest disagreements.
 
-    The first time takes seconds. After a timeout it is still being computed: try again.
+    The first time takes seconds. While it is being computed, the response is 202: ask again.
     """
     second = service.model(other)
     if second is served:
@@ -45,4 +45,4 @@ async def compare(
             (served.serial, *key),
             lambda: service.comparison.run(partial(served.cache.get, key, text)),
         )
-    return JsonResponse(content)
+    return done_or_running(served, content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
@@ -128,7 +128,10 @@ async def geometry(service: WithService, served: WithModel, relation: Name) -> R
     return await respond(service.lookup, served, lambda: served.geometry(relation))
 
 
-@router.get("/map", response_model=schemas.MapResponse)
+RUNNING: Any = {202: {"model": schemas.RunningResponse, "description": "Still being computed."}}
+
+
+@router.get("/map", response_model=schemas.MapResponse, responses=RUNNING)
 async def entity_map(
     service: WithService,
     served: WithModel,
@@ -137,7 +140,8 @@ async def entity_map(
 ) -> Response:
     """Project the entities with the most triples onto the plane.
 
-    The first t-SNE takes seconds. After a timeout it is still being computed: try again.
+    The first t-SNE takes seconds. While it is being computed, the response is 202: ask
+    again.
     """
     make, key = partial(served.map, method, limit), (method, limit)
     if method == "pca":
@@ -145,6 +149,13 @@ async def entity_map(
     content = await service.background.run(
         (served.serial, *key), lambda: _content(service.projection, served, make, key)
     )
+    return done_or_running(served, content)
+
+
+def done_or_running(served: ServedModel, content: bytes | None) -> Response:
+    """Respond with the result of a computation, or with 202 while it is running."""
+    if content is None:
+        return JsonResponse(to_json({"run": served.name, "status": "running"}), status=202)
     return JsonResponse(content)
 
 
