@@ -67,7 +67,7 @@ CHANGES = {
 }
 
 
-def settings_of(name):
+def settings_of(name, query_groups=1):
     """Return the settings of a case."""
     model = {"name": "fivestar", "dim": 4}
     if name.startswith("model "):
@@ -75,13 +75,14 @@ def settings_of(name):
     elif name.startswith("form "):
         kind, options = FORMS[name.removeprefix("form ")]
         model = {"name": kind, "dim": 4, **options}
-    return make_settings({"model": model, "training": {**TRAINING, **CHANGES.get(name, {})}})
+    training = {**TRAINING, "query_groups": query_groups, **CHANGES.get(name, {})}
+    return make_settings({"model": model, "training": training})
 
 
 CASES = [*CHANGES, *(f"model {name}" for name in MODELS), "form rotate l2"]
 
 
-def train_all(cases):
+def train_all(cases, query_groups=1):
     """Train every case; return its weights, losses and validation MRRs."""
     results = {}
     for case in cases:
@@ -90,7 +91,7 @@ def train_all(cases):
             # None close to 0: Adagrad amplifies the rounding errors of tiny gradients.
             weights = np.random.default_rng(0).uniform(0.5, 2, len(graph.train))
             graph = replace(graph, train=graph.train.with_weights(weights))
-        trainer = Trainer(graph, settings_of(case))
+        trainer = Trainer(graph, settings_of(case, query_groups))
         trainer.run()
         history = trainer.progress.history
         results[case] = {
