@@ -158,6 +158,7 @@ OTHER = {
         "threads": 7,
         "memory": "7GiB",
         "device": "cpu",
+        "query_groups": 7,
         "precision": "bf16",
         "max_minutes": 7.0,
     },

@@ -62,6 +62,8 @@ CHANGES = {
     "early stopping": {"patience": 1, "evaluate_every": 1, "lr": 1.0},
     "parts": {"memory": "100MiB"},
     "triples": {"grouping": "triples"},
+    # Fewer queries and triples than there are query groups.
+    "one query per batch": {"batch_size": 1, "epochs": 1},
     "weighted": {},
     "weighted negatives": {"objective": "negative-sampling", "num_negatives": 4},
 }
@@ -236,7 +238,7 @@ def test_shards_cover_the_table(entities, size):
     assert all(len(shard) <= -(-entities // size) for shard in shards)
 
 
-def begin(folder, epochs):
+def begin(folder, epochs, query_groups=1):
     """Train until the end of an epoch, as if the process were stopped there."""
 
     def stop(line):
@@ -244,7 +246,7 @@ def begin(folder, epochs):
             raise Paused("enough")
 
     with pytest.raises(Paused):
-        train(people_graph(), settings_of("average"), folder, on_epoch=stop)
+        train(people_graph(), settings_of("average", query_groups), folder, on_epoch=stop)
     return torch.zeros(0)
 
 
@@ -354,23 +356,22 @@ def test_a_damaged_folder_is_refused(damage, pair, tmp_path):
         resume(run)
 
 
-def bytes_of_a_step(entities):
+def bytes_of_a_step(entities, **training):
     """Return the bytes of the entity table of this process, and those sent per step."""
     facts = [(f"e{i}", "next", f"e{(i * i + 1) % entities}") for i in range(entities)]
     graph = fivestar.read_graph(facts)
-    settings = make_settings(
-        {"model": {"dim": 8}, "training": {"epochs": 1, "batch_size": 16, "num_candidates": 32}}
-    )
+    training = {"epochs": 1, "batch_size": 16, "num_candidates": 32, **training}
+    settings = make_settings({"model": {"dim": 8}, "training": training})
     trainer, sent = Trainer(graph, settings), []
     step = trainer._make_step()
     batches = trainer.queries.batches(16, torch.Generator(), trainer.device)
     reduce = dist.all_reduce
 
-    def counted(tensor, *arguments):
+    def counted(tensor, *arguments, **group):
         sent.append(tensor.numel() * tensor.element_size())
-        return reduce(tensor, *arguments)
+        return reduce(tensor, *arguments, **group)
 
-    with mock.patch.object(dist, "all_reduce", counted):
+    with mock.patch.object(dist, "all_reduce", counted), trainer._seeded():
         step.gradients(next(batches))
     tables = [trainer.model.entities, *trainer.optimizer.torch_optimizer.state.values()]
     held = sum(
@@ -382,8 +383,8 @@ def bytes_of_a_step(entities):
     return torch.tensor([held, sum(sent)])
 
 
-def many_bytes(sizes):
-    return {str(size): bytes_of_a_step(size) for size in sizes}
+def many_bytes(sizes, **training):
+    return {str(size): bytes_of_a_step(size, **training) for size in sizes}
 
 
 def test_memory_is_divided_and_traffic_does_not_depend_on_the_entities(pair):
