@@ -158,6 +158,8 @@ OTHER = {
         "threads": 7,
         "memory": "7GiB",
         "device": "cpu",
+        "table": "mmap",
+        "partitions": 7,
         "query_groups": 7,
         "precision": "bf16",
         "max_minutes": 7.0,

@@ -358,7 +358,7 @@ def test_a_damaged_folder_is_refused(damage, pair, tmp_path):
 
 def bytes_of_a_step(entities, **training):
     """Return the bytes of the entity table of this process, and those sent per step."""
-    facts = [(f"e{i}", "next", f"e{(i * i + 1) % entities}") for i in range(entities)]
+    facts = [(f"e{i}", "next", f"e{(i * 7 + 1) % entities}") for i in range(entities)]
     graph = fivestar.read_graph(facts)
     training = {"epochs": 1, "batch_size": 16, "num_candidates": 32, **training}
     settings = make_settings({"model": {"dim": 8}, "training": training})
