@@ -98,7 +98,7 @@ def test_the_command_of_the_slurm_script(slurm, tmp_path):
 
 @pytest.mark.slow
 def test_the_slurm_script_trains_and_a_second_job_finds_the_run(slurm, tmp_path):
-    words = ["debian", tmp_path / "run", "--dim", 4, "--epochs", 1]
+    words = ["demo", tmp_path / "run", "--dim", 4, "--epochs", 1]
     slurm(*words)
     assert load_run(tmp_path / "run").settings.model.dim == 4
     assert "is complete: there is nothing to resume" in slurm(*words)[1].stderr
