@@ -160,6 +160,7 @@ OTHER = {
         "device": "cpu",
         "table": "mmap",
         "partitions": 7,
+        "query_groups": 7,
         "precision": "bf16",
         "max_minutes": 7.0,
     },

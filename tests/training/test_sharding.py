@@ -62,12 +62,14 @@ CHANGES = {
     "early stopping": {"patience": 1, "evaluate_every": 1, "lr": 1.0},
     "parts": {"memory": "100MiB"},
     "triples": {"grouping": "triples"},
+    # Fewer queries and triples than there are query groups.
+    "one query per batch": {"batch_size": 1, "epochs": 1},
     "weighted": {},
     "weighted negatives": {"objective": "negative-sampling", "num_negatives": 4},
 }
 
 
-def settings_of(name):
+def settings_of(name, query_groups=1):
     """Return the settings of a case."""
     model = {"name": "fivestar", "dim": 4}
     if name.startswith("model "):
@@ -75,13 +77,14 @@ def settings_of(name):
     elif name.startswith("form "):
         kind, options = FORMS[name.removeprefix("form ")]
         model = {"name": kind, "dim": 4, **options}
-    return make_settings({"model": model, "training": {**TRAINING, **CHANGES.get(name, {})}})
+    training = {**TRAINING, "query_groups": query_groups, **CHANGES.get(name, {})}
+    return make_settings({"model": model, "training": training})
 
 
 CASES = [*CHANGES, *(f"model {name}" for name in MODELS), "form rotate l2"]
 
 
-def train_all(cases):
+def train_all(cases, query_groups=1):
     """Train every case; return its weights, losses and validation MRRs."""
     results = {}
     for case in cases:
@@ -90,7 +93,7 @@ def train_all(cases):
             # None close to 0: Adagrad amplifies the rounding errors of tiny gradients.
             weights = np.random.default_rng(0).uniform(0.5, 2, len(graph.train))
             graph = replace(graph, train=graph.train.with_weights(weights))
-        trainer = Trainer(graph, settings_of(case))
+        trainer = Trainer(graph, settings_of(case, query_groups))
         trainer.run()
         history = trainer.progress.history
         results[case] = {
@@ -235,7 +238,7 @@ def test_shards_cover_the_table(entities, size):
     assert all(len(shard) <= -(-entities // size) for shard in shards)
 
 
-def begin(folder, epochs):
+def begin(folder, epochs, query_groups=1):
     """Train until the end of an epoch, as if the process were stopped there."""
 
     def stop(line):
@@ -243,7 +246,7 @@ def begin(folder, epochs):
             raise Paused("enough")
 
     with pytest.raises(Paused):
-        train(people_graph(), settings_of("average"), folder, on_epoch=stop)
+        train(people_graph(), settings_of("average", query_groups), folder, on_epoch=stop)
     return torch.zeros(0)
 
 
@@ -353,23 +356,22 @@ def test_a_damaged_folder_is_refused(damage, pair, tmp_path):
         resume(run)
 
 
-def bytes_of_a_step(entities):
+def bytes_of_a_step(entities, **training):
     """Return the bytes of the entity table of this process, and those sent per step."""
-    facts = [(f"e{i}", "next", f"e{(i * i + 1) % entities}") for i in range(entities)]
+    facts = [(f"e{i}", "next", f"e{(i * 7 + 1) % entities}") for i in range(entities)]
     graph = fivestar.read_graph(facts)
-    settings = make_settings(
-        {"model": {"dim": 8}, "training": {"epochs": 1, "batch_size": 16, "num_candidates": 32}}
-    )
+    training = {"epochs": 1, "batch_size": 16, "num_candidates": 32, **training}
+    settings = make_settings({"model": {"dim": 8}, "training": training})
     trainer, sent = Trainer(graph, settings), []
     step = trainer._make_step()
     batches = trainer.queries.batches(16, torch.Generator(), trainer.device)
     reduce = dist.all_reduce
 
-    def counted(tensor, *arguments):
+    def counted(tensor, *arguments, **group):
         sent.append(tensor.numel() * tensor.element_size())
-        return reduce(tensor, *arguments)
+        return reduce(tensor, *arguments, **group)
 
-    with mock.patch.object(dist, "all_reduce", counted):
+    with mock.patch.object(dist, "all_reduce", counted), trainer._seeded():
         step.gradients(next(batches))
     tables = [trainer.model.entities, *trainer.optimizer.torch_optimizer.state.values()]
     held = sum(
@@ -381,8 +383,8 @@ def bytes_of_a_step(entities):
     return torch.tensor([held, sum(sent)])
 
 
-def many_bytes(sizes):
-    return {str(size): bytes_of_a_step(size) for size in sizes}
+def many_bytes(sizes, **training):
+    return {str(size): bytes_of_a_step(size, **training) for size in sizes}
 
 
 def test_memory_is_divided_and_traffic_does_not_depend_on_the_entities(pair):

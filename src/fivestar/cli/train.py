@@ -183,11 +183,11 @@ def _train(  # noqa: PLR0913
     if processes > 1 and not launched():
         launch(processes)
     trackers = [*(track or []), *(["tensorboard"] if tensorboard else [])]
+    given = {flag: value for flag, value in flags.items() if value is not None}
     restarted = restarted_run(to)
     if restarted is not None:
-        _resume_run(restarted, began, trackers)
+        _resume_run(restarted, began, trackers, given.get("query_groups"))
         return
-    given = {flag: value for flag, value in flags.items() if value is not None}
     options = given_model_options(context)
     if resume_from is not None:
         if (
@@ -198,15 +198,16 @@ def _train(  # noqa: PLR0913
             or entity_vectors
             or freeze_entities
             or budget
-            or given
+            or set(given) - {"query_groups"}
             or options
             or valid is not None
             or negatives is not None
         ):
             raise SettingsError(
-                "--resume uses the graph and settings of the run: omit all other options"
+                "--resume uses the graph and settings of the run: omit all other options but "
+                "--processes and --query-groups"
             )
-        _resume_run(resume_from, began, trackers)
+        _resume_run(resume_from, began, trackers, given.get("query_groups"))
         return
     if begin_from is not None:
         begin_from = run_argument.local_folder(begin_from)
@@ -285,7 +286,7 @@ def _with_validation(
     return validated.graph
 
 
-def _resume_run(folder: Path, began: float, trackers: list[str]) -> None:
+def _resume_run(folder: Path, began: float, trackers: list[str], query_groups: int | None) -> None:
     """Resume a run, or a training within a time budget, and report it."""
     if (folder / "manifest.json").exists():
         text = f"{folder} is complete: there is nothing to resume"
@@ -295,17 +296,19 @@ def _resume_run(folder: Path, began: float, trackers: list[str]) -> None:
     with resumable_run(folder):
         metrics = resume_budget(folder, began, trackers)
         if metrics is None:
-            metrics = _resume(folder, trackers)
+            metrics = _resume(folder, trackers, query_groups)
     _report(metrics, folder)
 
 
-def _resume(folder: Path, trackers: list[str]) -> dict[str, Any]:
+def _resume(folder: Path, trackers: list[str], query_groups: int | None) -> dict[str, Any]:
     from fivestar.runs.run import read_begun_run  # noqa: PLC0415
 
     _, settings = read_begun_run(folder)
     with training_display(settings.training.epochs) as shown:
         callbacks = {name: getattr(shown, name) for name in ("on_epoch", "on_step", "on_stage")}
-        model = fivestar.resume(folder, progress=False, trackers=trackers, **callbacks)
+        model = fivestar.resume(
+            folder, progress=False, trackers=trackers, query_groups=query_groups, **callbacks
+        )
         return model.metrics
 
 

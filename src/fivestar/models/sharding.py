@@ -5,19 +5,28 @@ knows which rows of the local table they are. Rows that every process needs, suc
 batch, are contributed by their owners and added up (all-reduce), so that the traffic depends on the
 batch and not on the number of entities. In a single process the shard is the whole table, and
 nothing is sent.
+
+Processes can form a mesh of two dimensions: Q query groups of R processes each. Each group shares a
+whole table by rows and computes the gradients of its part of a batch's queries; the sums of these
+gradients over the groups keep the replicas of a row equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from fivestar.errors import SettingsError
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 class LocalRows(NamedTuple):
@@ -37,9 +46,11 @@ class Shard:
 
     Args:
         num_entities: Number of entities of the graph.
-        rank: Number of this process.
+        rank: Number of this process in its query group.
         size: Number of processes that share the table; each has ceil(num_entities / size) rows, the
             last one the rest.
+        query_group: Number of the query group of this process.
+        num_query_groups: Number of query groups; each holds a table of its own.
 
     Raises:
         SettingsError: A process would have no row.
@@ -48,6 +59,8 @@ class Shard:
     num_entities: int
     rank: int = 0
     size: int = 1
+    query_group: int = 0
+    num_query_groups: int = 1
 
     def __post_init__(self) -> None:
         rows = -(-self.num_entities // self.size)
@@ -63,6 +76,26 @@ class Shard:
         return self.size == 1
 
     @property
+    def num_processes(self) -> int:
+        """The number of processes that train the model."""
+        return self.size * self.num_query_groups
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes files and decides what depends on a clock."""
+        return self.rank == self.query_group == 0
+
+    @property
+    def mesh(self) -> DeviceMesh:
+        """The processes as a mesh of query groups by rows; all of them must ask for it at once."""
+        return _device_mesh(self.num_query_groups, self.size)
+
+    @property
+    def _row_group(self) -> ProcessGroup | None:
+        """The processes of this query group (None: all)."""
+        return None if self.num_query_groups == 1 else self.mesh.get_group("rows")
+
+    @property
     def start(self) -> int:
         """The first entity of this process."""
         return self.rank * -(-self.num_entities // self.size)
@@ -76,12 +109,23 @@ class Shard:
         return self.stop - self.start
 
     def require_whole(self) -> None:
-        """Raise SettingsError if this process holds only a part of the entity table."""
-        if not self.is_whole:
+        """Raise SettingsError if the model is in several processes."""
+        if self.num_processes > 1:
             raise SettingsError(
-                f"this needs the whole entity table, which {self.size} processes share: load the "
-                "saved model in one process, without torchrun"
+                f"this needs the whole entity table, which {self.num_processes} processes share: "
+                "load the saved model in one process, without torchrun"
             )
+
+    def own_part(self, count: int) -> slice:
+        """Return which of `count` queries, or other things, the query group of this process takes.
+
+        The parts of all groups are disjoint, cover everything, and may be empty.
+        """
+        first, last = (
+            count * group // self.num_query_groups
+            for group in (self.query_group, self.query_group + 1)
+        )
+        return slice(first, last)
 
     def local(self, ids: Tensor) -> LocalRows:
         """Return which of the ids (B,) this process holds, and where."""
@@ -105,27 +149,33 @@ class Shard:
         return self.sum(rows).view(*ids.shape, table.shape[1])
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """Return the sum of a tensor over all processes; the tensor is overwritten."""
+        """Return the sum of a tensor over the row shards; the tensor is overwritten."""
         if not self.is_whole:
-            dist.all_reduce(tensor)
+            dist.all_reduce(tensor, group=self._row_group)
+        return tensor
+
+    def sum_over_query_groups(self, tensor: Tensor) -> Tensor:
+        """Return the sum of a tensor over the query groups; the tensor is overwritten."""
+        if self.num_query_groups > 1:
+            dist.all_reduce(tensor, group=self.mesh.get_group("queries"))
         return tensor
 
     def max(self, tensor: Tensor) -> Tensor:
-        """Return the elementwise maximum over all processes; the tensor is overwritten."""
+        """Return the elementwise maximum over the row shards; the tensor is overwritten."""
         if not self.is_whole:
-            dist.all_reduce(tensor, dist.ReduceOp.MAX)
+            dist.all_reduce(tensor, dist.ReduceOp.MAX, group=self._row_group)
         return tensor
 
     def concatenate(self, tensor: Tensor, dim: int) -> Tensor:
-        """Return the tensors of all processes, of equal shapes, concatenated in order of rank."""
+        """Return the tensors of all row shards, of equal shapes, concatenated in order of rank."""
         if self.is_whole:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
-        dist.all_gather(parts, tensor.contiguous())
+        dist.all_gather(parts, tensor.contiguous(), group=self._row_group)
         return torch.cat(parts, dim=dim)
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Return the rows of all processes, which may have different numbers of them, in order."""
+        """Return the rows of all row shards, which may have different numbers of them, in order."""
         if self.is_whole:
             return rows
         counts = self.concatenate(torch.tensor([len(rows)], device=rows.device), 0).tolist()
@@ -136,7 +186,7 @@ class Shard:
 
     def from_first(self, value: float) -> float:
         """Return the number that the first process has: what depends on a clock is its decision."""
-        if self.is_whole:
+        if self.num_processes == 1:
             return value
         tensor = torch.tensor(value, dtype=torch.float64)
         dist.broadcast(tensor, 0)
@@ -144,14 +194,17 @@ class Shard:
 
     def wait(self) -> None:
         """Wait until all processes are here."""
-        if not self.is_whole:
+        if self.num_processes > 1:
             dist.barrier()
 
     def parts(self, table: Tensor) -> Iterator[Tensor]:
-        """Yield the rows of all processes to the first one, in order; the others send theirs.
+        """Yield the rows of all row shards to the first process, in order.
 
-        Every process must exhaust the iterator. Only one part is in memory at a time.
+        The others of its query group send theirs, so every process must exhaust the iterator. Only
+        one part is in memory at a time.
         """
+        if self.query_group:
+            return
         if self.rank:
             dist.send(table.detach().cpu().contiguous(), 0)
             return
@@ -175,11 +228,41 @@ def text_from_first(text: str) -> str:
     return bytes(letters.tolist()).decode()
 
 
-def own_shard(num_entities: int) -> Shard:
-    """Return the rows of the entity table that this process holds: all but in a process group."""
-    if not _JOINED:
+def own_shard(num_entities: int, num_query_groups: int = 1) -> Shard:
+    """Return the rows of the entity table that this process holds: all but in a process group.
+
+    Args:
+        num_entities: Number of entities of the graph.
+        num_query_groups: Number of groups that divide the queries of a batch between them.
+
+    Raises:
+        SettingsError: The number of groups does not divide the number of processes, or a process
+            would have no row.
+    """
+    processes = dist.get_world_size() if _JOINED else 1
+    if num_query_groups < 1 or processes % num_query_groups:
+        divisors = [str(n) for n in range(1, processes + 1) if processes % n == 0]
+        raise SettingsError(
+            f"query_groups is {num_query_groups}, which does not divide the number of processes, "
+            f"{processes}: use {' or '.join(divisors)}, or start another number of processes"
+        )
+    if processes == 1:
         return Shard(num_entities)
-    return Shard(num_entities, dist.get_rank(), dist.get_world_size())
+    size = processes // num_query_groups
+    # The processes of a query group exchange most often, so they are neighbors: on one machine.
+    query_group, rank = divmod(dist.get_rank(), size)
+    shard = Shard(num_entities, rank, size, query_group, num_query_groups)
+    if num_query_groups > 1:
+        _ = shard.mesh  # made now, by all processes at once
+    return shard
+
+
+@cache
+def _device_mesh(num_query_groups: int, size: int) -> DeviceMesh:
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415  (slow to import)
+
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    return init_device_mesh(device, (num_query_groups, size), mesh_dim_names=("queries", "rows"))
 
 
 def share_tables() -> None:

@@ -126,7 +126,7 @@ def _complete(
 ) -> NewTriples:
     best, done, shard = NO_TRIPLES, 0, completer.model.shard
     total = sum(completer.num_queries(number) for number in relations)
-    if parts is not None and shard.rank == 0:
+    if parts is not None and shard.is_first:
         make_folder(parts)
 
     def count(queries: int) -> None:
@@ -145,7 +145,7 @@ def _complete(
             count(completer.num_queries(number))
         else:
             new = completer.complete_relation(number, best, count)
-            if part is not None and shard.rank == 0:
+            if part is not None and shard.is_first:
                 write_atomic(part, _parquet(new.as_arrow()))
         best = (best + new).best(completer.goal)
     return best
@@ -171,7 +171,7 @@ def complete_to_file(
     parts = path.with_name(f".{path.name}.parts")
     state = json.dumps({"of": _fingerprint(trained, relations), **asdict(goal)}, sort_keys=True)
     state_file = parts / "goal.json"
-    if shard.rank:
+    if not shard.is_first:
         shard.wait()  # until the first process has the lock
         new = complete(trained, goal, relations, progress, parts)
         shard.wait()  # until the file is complete

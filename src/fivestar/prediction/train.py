@@ -171,6 +171,7 @@ def resume(
     *,
     progress: bool | None = None,
     trackers: Sequence[str | Tracker] = (),
+    query_groups: int | None = None,
     on_epoch: loop.Callback | None = None,
     on_step: loop.StepCallback | None = None,
     on_stage: StageCallback | None = None,
@@ -184,6 +185,8 @@ def resume(
         folder: the folder of the run.
         progress: as for `train`.
         trackers: as for `train`; those that were given before continue where they stopped.
+        query_groups: query groups of the processes that resume; by default as many as before if
+            that divides the number of processes, else 1.
         on_epoch: as for `train`.
         on_step: as for `train`.
         on_stage: as for `train`.
@@ -206,7 +209,7 @@ def resume(
     _, settings = read_begun_run(Path(folder))
     with _display(settings, progress=progress) as shown:
         callbacks = shown.wrap(on_epoch, on_step, on_stage)
-        return TrainedModel.of(training.resume(folder, *callbacks, trackers))
+        return TrainedModel.of(training.resume(folder, *callbacks, trackers, query_groups))
 
 
 def evaluate(model: TrainedModel | PathLike, split: Split = "test", **arguments: Any) -> Metrics:

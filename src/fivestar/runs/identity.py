@@ -24,6 +24,7 @@ NOT_LEARNED = frozenset(
         "memory",
         "device",
         "table",
+        "query_groups",
         "checkpoint_every",
         "checkpoint_minutes",
         "snapshot_epochs",

@@ -204,7 +204,7 @@ def save_run(run: Run, folder: Path) -> None:
     Processes that share the entity table all call this; the first one writes.
     """
     save_weights(run.model, folder / WEIGHTS)
-    if run.model.shard.rank:
+    if not run.model.shard.is_first:
         return
     save_history(run.history, folder)
     for name, content in {
@@ -237,8 +237,8 @@ def save_snapshot(model: Model, folder: Path, epoch: int) -> None:
 def save_weights(model: Model, path: Path) -> None:
     """Write the weights of a model; of processes that share its entity table, the first writes."""
     parts = {} if model.shard.is_whole else {"entities": model.shard.parts(model.entities)}
-    if model.shard.rank:
-        deque(parts["entities"], maxlen=0)
+    if not model.shard.is_first:
+        deque(parts.get("entities", ()), maxlen=0)
         return
     whole = {
         name: (model.num_entities, *table.shape[1:]) if name in parts else tuple(table.shape)

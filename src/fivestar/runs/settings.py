@@ -239,6 +239,13 @@ class TrainingSettings(_Section):
         le=_MAX_PARTITIONS,
         description="Partitions of the entities; a batch touches two (1: batches are random).",
     )
+    query_groups: int = Field(
+        1,
+        ge=1,
+        le=_MAX_COUNT,
+        description="Groups of processes, each with an entity table, that divide the queries of a "
+        "batch between them; must divide the number of processes.",
+    )
     precision: Literal["float32", "tf32", "bf16", "auto"] = Field(
         "float32",
         description="Precision of the matrix products, where the device supports it (auto: bf16 if "

@@ -64,8 +64,10 @@ def save_checkpoint(
     if not model.shard.is_whole:
         sharded = [name for name in tensors if _has_entity_rows(name, tensors[name], model)]
         save_folder(path.parent, identity, model.shard, tensors, sharded, progress)
-        if model.shard.rank == 0:
+        if model.shard.is_first:
             path.unlink(missing_ok=True)
+        return
+    if not model.shard.is_first:  # it has the same weights as the first one
         return
     text = json.dumps(asdict(progress))
     notes = {

@@ -17,7 +17,7 @@ from fivestar.graph.known_answers import with_reciprocals
 from fivestar.graph.relation_candidates import RelationCandidates
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
-from fivestar.models.sharding import Shard
+from fivestar.models.sharding import Shard, own_shard
 from fivestar.plugins import OBJECTIVES
 from fivestar.runs.identity import graph_hash, settings_hash
 from fivestar.runs.run import (
@@ -122,7 +122,8 @@ class Trainer:
     def _build_model(self) -> Model:
         """Build a model whose entity table is in memory, or in a mapped file."""
         if self.training.table == "memory":
-            return build_model(self.graph, self.settings).to(self.device)
+            shard = own_shard(len(self.graph.entities), self.training.query_groups)
+            return build_model(self.graph, self.settings, shard).to(self.device)
         return self._mapped_model()
 
     def _mapped_model(self) -> Model:
@@ -232,7 +233,7 @@ class Trainer:
                 raise
             self.progress.history.append(line)
             self._save_snapshot()
-            if self.folder is not None and self.model.shard.rank == 0:
+            if self.folder is not None and self.model.shard.is_first:
                 save_history(self.progress.history, self.folder)
             if self._finished() or self.progress.epoch % training.checkpoint_every == 0:
                 self.save_checkpoint()
@@ -266,7 +267,8 @@ class Trainer:
                 training.num_candidates,
                 RelationLoss(training.relation_loss_weight, training.num_relation_candidates),
             )
-            rows = min(self.sizes.rows, len(self.queries))
+            group_rows = -(-training.batch_size // training.query_groups)
+            rows = min(self.sizes.rows, group_rows, len(self.queries))
             return CandidateStep(self.model, loss, rows, self.sizes.pairs, self.similarity)
         known = None
         if training.negatives_from == "unknown":
@@ -440,8 +442,10 @@ class Trainer:
         progress.waited += 1
         with self.average.swapped_into(self.model):
             metrics = self.validation.rank(self.model)
-            if metrics["mrr"] > progress.best_mrr:
-                progress.best_mrr, progress.best_epoch = metrics["mrr"], progress.epoch
+            # Query groups rank the same queries; on other hardware, a tie may end otherwise.
+            mrr = self.model.shard.from_first(metrics["mrr"])
+            if mrr > progress.best_mrr:
+                progress.best_mrr, progress.best_epoch = mrr, progress.epoch
                 progress.best_metrics = metrics
                 progress.waited = 0
                 for name, table in self.model.state_dict().items():

@@ -99,8 +99,7 @@ class NegativeStep(Step):
         self.max_triples = max_triples
         self.side_weights = side_weights
 
-    def gradients(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch; its gradients replace those of the model's tables."""
+    def _own_gradients(self, batch: Batch) -> Tensor:
         batch, num_triples = batch.with_weights_as(self.model.entities.dtype), len(batch.answers)
         # Batch normalization needs all queries of the batch at once.
         size = num_triples if self.model.uses_batch_norm else self.max_triples
@@ -115,7 +114,10 @@ class NegativeStep(Step):
         entity_grad = self._zero_grad(touched)
         total = self.model.entities.new_zeros(())
         for part, ids in zip(parts, candidates, strict=True):
-            total += self._add(batch, part, ids, entity_grad)
+            own = self.model.shard.own_part(len(ids))
+            triples = slice(part.start + own.start, part.start + own.stop)
+            if own.start < own.stop:
+                total += self._add(batch, triples, ids[own], entity_grad)
         return total
 
     def _add(

@@ -57,14 +57,15 @@ class Batch(NamedTuple):
         sums = self.weights.new_zeros(len(self.counts)).index_add_(0, self.rows, self.weights)
         return sums.to(dtype)
 
-    def parts(self, size: int) -> Iterator[Batch]:
-        """Yield the same queries in batches of at most `size` queries."""
-        if len(self.entities) <= size:
+    def parts(self, size: int, chosen: slice) -> Iterator[Batch]:
+        """Yield the chosen queries in batches of at most `size` queries."""
+        start, stop, _ = chosen.indices(len(self.entities))
+        if stop - start == len(self.entities) <= size:
             yield self
             return
         ends = self.counts.cumsum(0).tolist()
-        for first in range(0, len(self.entities), size):
-            last = min(first + size, len(self.entities))
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
             queries = slice(first, last)
             pairs = slice(ends[first - 1] if first else 0, ends[last - 1])
             yield Batch(

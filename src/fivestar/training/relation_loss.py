@@ -48,14 +48,17 @@ class RelationLoss:
         if batch.weights is not None:  # a weighted mean over the triples
             weights = batch.weights[pairs]
             weights = weights / weights.sum().clamp(min=torch.finfo(weights.dtype).tiny)
-        losses = []
-        for start, part in zip(range(0, len(pairs), size), torch.split(pairs, size), strict=True):
+        losses = [model.entities.new_zeros(())]
+        own = model.shard.own_part(len(pairs))
+        for start in range(own.start, own.stop, size):
+            stop = min(start + size, own.stop)
+            part = pairs[start:stop]
             row = batch.rows[part]
             triples = batch.entities[row], batch.relations[row], batch.answers[part]
             rows = GatheredRows(model, entity_grad)
             weight: float | Tensor = self.weight / len(pairs)
             if weights is not None:
-                weight = self.weight * weights[start : start + size]
+                weight = self.weight * weights[start:stop]
             losses.append(_backward(rows, triples, sampled, weight))
         return torch.stack(losses).sum()
 

@@ -72,7 +72,7 @@ def _check_table(training: TrainingSettings) -> None:
 
 
 def check_batch_norm(model: Model, settings: Settings, rows: int, facts: int) -> None:
-    """Raise SettingsError if a model with batch normalization cannot be trained with the settings.
+    """Raise SettingsError if a model whose queries depend on their batch cannot be trained so.
 
     Args:
         model: the model.
@@ -81,6 +81,11 @@ def check_batch_norm(model: Model, settings: Settings, rows: int, facts: int) ->
         facts: number of training facts.
     """
     name, training = settings.model.name, settings.training
+    if training.query_groups > 1 and (model.uses_batch_norm or model.is_stochastic):
+        raise SettingsError(
+            f"{name} uses batch normalization or dropout, for which a batch cannot be divided "
+            "between query groups: train it with query_groups 1"
+        )
     if not model.uses_batch_norm:
         return
     if not training.reciprocals:

@@ -159,15 +159,18 @@ def load_folder(folder: Path, identity: str, shard: Shard) -> tuple[Progress, di
 
 def _as_dtensor(tensor: Tensor, shard: Shard) -> DTensor:
     """Return the local rows as a part of the whole table; they share their memory."""
-    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415  (slow to import)
-    from torch.distributed.tensor import DTensor  # noqa: PLC0415
+    from torch.distributed.tensor import DTensor, Replicate  # noqa: PLC0415  (slow to import)
     from torch.distributed.tensor import Shard as RowSharded  # noqa: PLC0415
 
-    mesh = init_device_mesh(tensor.device.type, (shard.size,))
     shape = torch.Size([shard.num_entities, *tensor.shape[1:]])
     stride = torch.empty(shape, device="meta").stride()
     return DTensor.from_local(
-        tensor.detach(), mesh, [RowSharded(0)], run_check=False, shape=shape, stride=stride
+        tensor.detach(),
+        shard.mesh,
+        [Replicate(), RowSharded(0)],  # one copy per query group, of which one is written
+        run_check=False,
+        shape=shape,
+        stride=stride,
     )
 
 

@@ -55,9 +55,23 @@ class Step(ABC):
             if parameter is not model.entities:
                 parameter.grad = torch.zeros_like(parameter)
 
-    @abstractmethod
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
+        shard, loss = self.model.shard, self._own_gradients(batch)
+        if shard.num_query_groups == 1:
+            return loss
+        for parameter in self.model.parameters():
+            grad = grad_of(parameter)
+            # All groups touch the same rows: those of the whole batch.
+            shard.sum_over_query_groups(grad.values() if grad.is_sparse else grad)
+        return shard.sum_over_query_groups(loss)
+
+    @abstractmethod
+    def _own_gradients(self, batch: Batch) -> Tensor:
+        """Do what `gradients` does, for the queries of a batch that this query group takes.
+
+        What is sampled, and what the loss is divided by, is that of the whole batch.
+        """
 
     def _zero_grad(self, touched: Tensor | None) -> EntityGrad:
         """Set all gradients to 0; return that of the entities, or of those that are touched."""
@@ -111,8 +125,7 @@ class CandidateStep(Step):
         self.workspace = Workspace(max_rows, model.entities)
 
     @coarse_threads()
-    def gradients(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch; its gradients replace those of the model's tables."""
+    def _own_gradients(self, batch: Batch) -> Tensor:
         batch = batch.with_weights_as(self.model.entities.dtype)
         size = BatchSize(len(batch.entities), batch.num_triples, self.model.num_entities)
         sample, touched = None, None
@@ -127,11 +140,12 @@ class CandidateStep(Step):
             sample = own_sample(sample, self.model.shard)
         entity_grad = self._zero_grad(touched)
         add = self._add_head_queries if batch.exhaustive else self._add_tail_queries
-        losses = [add(part, size, sample, entity_grad) for part in batch.parts(self.workspace.rows)]
+        parts = batch.parts(self.workspace.rows, self.model.shard.own_part(size.queries))
+        losses = [add(part, size, sample, entity_grad) for part in parts]
         if self.loss.relation_loss.weight:
             relation_loss = self.loss.relation_loss
             losses.append(relation_loss.backward(self.model, entity_grad, batch, self.max_pairs))
-        return torch.stack(losses).sum()
+        return torch.stack([self.model.entities.new_zeros(()), *losses]).sum()
 
     def _add_tail_queries(
         self,

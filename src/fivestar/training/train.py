@@ -101,7 +101,7 @@ def train(  # noqa: PLR0913
     if entity_vectors is not None:
         vectors = match_vectors(entity_vectors, graph, trainer.model, frozen=freeze_entities)
         trainer.use_vectors(vectors)
-    is_first = trainer.model.shard.rank == 0
+    is_first = trainer.model.shard.is_first
     if folder is None:
         if is_first:
             tracking.start(_tracked(trainer))
@@ -133,7 +133,7 @@ def _check_start(source: object, entity_vectors: object, *, freeze_entities: boo
 
 
 def _warm_start(trainer: Trainer, source: Path) -> None:
-    if trainer.training.refit and not trainer.model.shard.is_whole:
+    if trainer.training.refit and num_launched() > 1:
         raise SettingsError("a warm start with refit needs one process")
     trainer.warm_start(source)
 
@@ -154,20 +154,24 @@ def resume(
     on_step: StepCallback | None = None,
     on_stage: StageCallback | None = None,
     trackers: Sequence[str | Tracker] = (),
+    query_groups: int | None = None,
 ) -> Run:
     """Resume an interrupted training; the result is the same as without the interruption.
 
     A complete run is loaded and returned as it is: there is nothing to resume. The number of
-    processes may be another one than before. Trackers that tracked the run before continue.
+    processes may be another one than before, and so may `query_groups`: by default as many as
+    before if that divides the number of processes, else 1. Trackers that tracked the run before
+    continue.
     """
     path = Path(folder)
     tracking = Tracking(trackers)
     if (path / MANIFEST).exists():
         return load_run(path)
     graph, settings = read_begun_run(path)
+    settings = _regrouped(settings, query_groups)
     join_processes(settings.training.device)
     shard = own_shard(len(graph.entities))
-    with run_lock(path) if shard.rank == 0 else nullcontext():
+    with run_lock(path) if shard.is_first else nullcontext():
         shard.wait()  # only a process that has the lock may begin
         if (path / MANIFEST).exists():  # another process has just completed it
             return load_run(path)
@@ -179,9 +183,19 @@ def resume(
             trainer.use_vectors(vectors)
         if find_checkpoint(path / CHECKPOINT) is not None:
             trainer.resume()
-        if shard.rank == 0:
+        if shard.is_first:
             tracking.start(_tracked(trainer))
         return finish(trainer, on_epoch, on_step, on_stage, tracking=tracking)
+
+
+def _regrouped(settings: Settings, query_groups: int | None) -> Settings:
+    """Return the settings with query groups that suit the processes which resume a run."""
+    training = settings.training
+    if query_groups is None:
+        divides = num_launched() % training.query_groups == 0
+        query_groups = training.query_groups if divides else 1
+    changes = {"query_groups": query_groups}
+    return settings.model_copy(update={"training": training.model_copy(update=changes)})
 
 
 def finish(
