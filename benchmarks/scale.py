@@ -3,8 +3,9 @@
 For each size a graph is generated (`fivestar graph generate`, five triples per entity) and every
 stage runs in a process of its own, so that its peak memory is its own. Speed is that of 5★E with
 d = 100, 4,096 sampled candidates and row-adagrad; two processes that share the entity table take
-turns with one process that has two threads. Each finished size is a line of results/scale.jsonl;
-`--table` prints them as a table.
+turns with one process that has two threads, so both cores must be idle: the cores that other
+processes have used meanwhile are recorded beside the medians. Each finished size is a line of
+results/scale.jsonl; `--table` prints them as a table.
 
     python benchmarks/scale.py --entities 1e4 1e5 1e6 5e6 --folder /data/generated
 """
@@ -15,6 +16,7 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -30,10 +32,28 @@ RESULTS = Path(__file__).parents[1] / "results" / "scale.jsonl"
 _TRIPLES_PER_ENTITY = 5
 _RELATIONS = 100
 _DIM = 100
-_ROUNDS = 3
 _QUERIES = 100
+_TRAINING = {
+    "epochs": 1,
+    "optimizer": "row-adagrad",
+    "num_candidates": 4096,
+    "batch_size": 500,
+    "evaluate_every": 0,
+    "patience": 0,
+    "seed": 0,
+}
+# Threads and processes of each way to train.
+ALTERNATIVES = {"one thread": (1, 1), "two threads": (2, 1), "two processes": (1, 2)}
+PARTS = ("train", "answers")
 # Each is called with the arguments and returns what it measured.
 STAGES = ("ingest", "train", "rank", "answer")
+_KEYS = (
+    "seconds_per_million",
+    "cpu_seconds_per_million",
+    "peak_bytes",
+    "initialization_seconds",
+    "triples_per_step",
+)
 
 
 def generate(entities: int, folder: Path, triples_per_entity: int = _TRIPLES_PER_ENTITY) -> Path:
@@ -65,19 +85,11 @@ def train(given: argparse.Namespace) -> dict[str, Any]:
 
     join_processes("cpu")
     graph = fivestar.read_graph(given.graph)
-    values = {
-        "model": {"dim": _DIM},
-        "training": {
-            "epochs": 1,
-            "optimizer": "row-adagrad",
-            "threads": given.threads,
-            "num_candidates": 4096,
-            "batch_size": 500,
-            "evaluate_every": 0,
-            "patience": 0,
-        },
-    }
+    training = {**_TRAINING, "threads": given.threads}
+    values = {"model": {"dim": _DIM}, "training": training}
+    start = time.perf_counter()
     trainer = Trainer(graph, fivestar.make_settings(values))
+    initialized = time.perf_counter()
     marks: list[tuple[float, float, float]] = []
 
     def on_step(epochs: float) -> None:
@@ -95,6 +107,8 @@ def train(given: argparse.Namespace) -> dict[str, Any]:
     return {
         "seconds_per_million": (last[0] - first[0]) / millions,
         "cpu_seconds_per_million": (last[1] - first[1]) / millions,
+        "initialization_seconds": initialized - start,
+        "triples_per_step": 1e6 * millions / (len(marks) - 1 - marks.index(first)),
         "steps": len(marks),
         "is_first": os.environ.get("RANK", "0") == "0",
     }
@@ -160,27 +174,66 @@ def in_process(stage: str, given: argparse.Namespace, threads: int = 1, processe
         options = ["--standalone", "--nproc-per-node", str(processes)]
         launch += ["-m", "torch.distributed.run", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    before, start = _other_cpu_seconds(), time.perf_counter()
     done = subprocess.run([*launch, *words], env=environment, stdout=subprocess.PIPE, check=True)
+    busy = (_other_cpu_seconds() - before) / (time.perf_counter() - start)
     lines = [json.loads(line) for line in done.stdout.decode().splitlines() if line[:1] == "{"]
-    return next(line for line in lines if line.get("is_first", True))
+    first = next(line for line in lines if line.get("is_first", True))
+    return {**first, "other_cores": round(busy, 2)}
+
+
+def _other_cpu_seconds() -> float:
+    """Return the CPU seconds of all processes but those that this one has started (Linux)."""
+    names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    ticks = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0].split()[1:]
+    spent = dict(zip(names, map(int, ticks), strict=False))
+    busy = sum(n for name, n in spent.items() if name not in ("idle", "iowait"))
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return busy / os.sysconf("SC_CLK_TCK") - own.ru_utime - own.ru_stime
 
 
 def measure(entities: int, given: argparse.Namespace) -> dict[str, Any]:
     """Measure all stages at one size."""
     given.graph = generate(entities, given.folder)
-    line: dict[str, Any] = {"entities": entities, "ingest": in_process("ingest", given)}
-    alternatives = {"one thread": (1, 1), "two threads": (2, 1), "two processes": (1, 2)}
-    rounds: dict[str, list[Any]] = {name: [] for name in alternatives}
-    for _ in range(_ROUNDS):
-        for name, (threads, processes) in alternatives.items():
+    line: dict[str, Any] = {
+        "entities": entities,
+        "triples_per_entity": _TRIPLES_PER_ENTITY,
+        "relations": _RELATIONS,
+        "dim": _DIM,
+        "training": _TRAINING,
+        "seconds_per_round": given.seconds,
+    }
+    if "train" in given.parts:
+        line |= _in_turns(given)
+    if "answers" in given.parts:
+        line["ingest"] = in_process("ingest", given)
+        in_process("rank", given)  # saves the run
+        line |= {stage: in_process(stage, given) for stage in ("rank", "answer")}
+    return line
+
+
+def _in_turns(given: argparse.Namespace) -> dict[str, Any]:
+    """Train in each of the ways, in turns; return the medians, and all rounds."""
+    rounds: dict[str, list[Any]] = {name: [] for name in ALTERNATIVES}
+    for _ in range(given.rounds):
+        for name, (threads, processes) in ALTERNATIVES.items():
             rounds[name].append(in_process("train", given, threads, processes))
-    for name, found in rounds.items():
-        line[name] = {
-            key: statistics.median(each[key] for each in found)
-            for key in ("seconds_per_million", "cpu_seconds_per_million", "peak_bytes")
+    return {
+        name: {
+            **{key: statistics.median(each[key] for each in found) for key in _KEYS},
+            "rounds": [round(each["seconds_per_million"], 2) for each in found],
+            "other_cores": [each["other_cores"] for each in found],
         }
-    in_process("rank", given)  # saves the run
-    return line | {stage: in_process(stage, given) for stage in ("rank", "answer")}
+        for name, found in rounds.items()
+    }
+
+
+def merged(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one record per size, from its lines; later ones take precedence."""
+    sizes: dict[int, dict[str, Any]] = {}
+    for line in lines:
+        sizes[line["entities"]] = sizes.get(line["entities"], {}) | line
+    return [sizes[size] for size in sorted(sizes)]
 
 
 def table(lines: list[dict[str, Any]]) -> str:
@@ -214,7 +267,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--entities", type=float, nargs="+", default=[1e4, 1e5, 1e6])
     parser.add_argument("--folder", type=Path, default=Path("generated"))
-    parser.add_argument("--seconds", type=float, default=20, help="of each measurement of training")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement of training")
+    parser.add_argument("--rounds", type=int, default=3, help="of the ways to train")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--table", action="store_true", help="only print what was measured")
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     parser.add_argument("--graph", type=Path, help=argparse.SUPPRESS)
@@ -226,12 +281,10 @@ def main() -> None:
         found = globals()[given.stage](given)
         print(json.dumps({**found, "peak_bytes": peak()}), flush=True)
         return
-    done = {line["entities"] for line in read_records(RESULTS)}
     for entities in [] if given.table else map(int, given.entities):
-        if entities not in done:
-            given.folder.mkdir(parents=True, exist_ok=True)
-            append_record(RESULTS, measure(entities, given))
-    print(table(read_records(RESULTS)))
+        given.folder.mkdir(parents=True, exist_ok=True)
+        append_record(RESULTS, measure(entities, given))
+    print(table(merged(read_records(RESULTS))))
 
 
 if __name__ == "__main__":
