@@ -174,15 +174,15 @@ def in_process(stage: str, given: argparse.Namespace, threads: int = 1, processe
         options = ["--standalone", "--nproc-per-node", str(processes)]
         launch += ["-m", "torch.distributed.run", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    before, start = _other_cpu_seconds(), time.perf_counter()
+    before, start = other_cpu_seconds(), time.perf_counter()
     done = subprocess.run([*launch, *words], env=environment, stdout=subprocess.PIPE, check=True)
-    busy = (_other_cpu_seconds() - before) / (time.perf_counter() - start)
+    busy = (other_cpu_seconds() - before) / (time.perf_counter() - start)
     lines = [json.loads(line) for line in done.stdout.decode().splitlines() if line[:1] == "{"]
     first = next(line for line in lines if line.get("is_first", True))
     return {**first, "other_cores": round(busy, 2)}
 
 
-def _other_cpu_seconds() -> float:
+def other_cpu_seconds() -> float:
     """Return the CPU seconds of all processes but those that this one has started (Linux)."""
     names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
     ticks = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0].split()[1:]
