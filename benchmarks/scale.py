@@ -237,26 +237,45 @@ def merged(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Return the measurements as a table."""
-    rows = [
-        ["entities", "triples", "read", "s per million triples, one thread", "two threads"],
-    ]
-    rows[0] += ["two processes", "memory of one", "of each of two", "load a run", "1,000 ranks"]
-    rows[0] += ["an answer"]
+    """Return what grows with the number of entities, and what does not."""
+    rows = [["entities", "triples", "read", "peak", "begin training", "train", "ratio", "peak"]]
+    rows[0] += ["load a run", "rank 1,000", "first answer", "others", "peak"]
+    first = lines[0]["one thread"]["cpu_seconds_per_million"] if lines else 1.0
     for line in lines:
-        speeds = [line[name]["seconds_per_million"] for name in ("one thread", "two threads")]
-        pair = line["two processes"]["seconds_per_million"]
+        ingest, one = line["ingest"], line["one thread"]
         rows.append(
             [
                 f"{line['entities']:,}",
-                f"{line['ingest']['triples']:,}",
-                f"{line['ingest']['seconds']:.1f} s",
-                *(f"{speed:.1f}" for speed in speeds),
-                f"{pair:.1f} ({speeds[1] / pair:.2f} ×)",
-                *(format_bytes(line[n]["peak_bytes"]) for n in ("one thread", "two processes")),
+                f"{ingest['triples']:,}",
+                f"{ingest['seconds']:.1f} s",
+                format_bytes(ingest["peak_bytes"]),
+                f"{one['initialization_seconds']:.1f} s",
+                f"{one['cpu_seconds_per_million']:.1f} s",
+                f"{one['cpu_seconds_per_million'] / first:.2f}",
+                format_bytes(int(one["peak_bytes"])),
                 f"{line['rank']['load_seconds']:.1f} s",
                 f"{line['rank']['seconds_per_1000']:.1f} s",
+                f"{1000 * line['answer']['first_seconds']:,.0f} ms",
                 f"{1000 * line['answer']['seconds']:.0f} ms",
+                format_bytes(line["answer"]["peak_bytes"]),
+            ]
+        )
+    return markdown_table(rows)
+
+
+def process_table(lines: list[dict[str, Any]]) -> str:
+    """Return the speed of one thread, of two and of two processes."""
+    rows = [["entities", *ALTERNATIVES, "× two threads", "memory of each", "other cores busy"]]
+    for line in lines:
+        speeds = {name: line[name]["seconds_per_million"] for name in ALTERNATIVES}
+        busy = [share for name in ALTERNATIVES for share in line[name]["other_cores"]]
+        rows.append(
+            [
+                f"{line['entities']:,}",
+                *(f"{speed:.1f} s" for speed in speeds.values()),
+                f"{speeds['two threads'] / speeds['two processes']:.2f}",
+                format_bytes(int(line["two processes"]["peak_bytes"])),
+                f"{min(busy):.2f}–{max(busy):.2f}",
             ]
         )
     return markdown_table(rows)
@@ -284,7 +303,8 @@ def main() -> None:
     for entities in [] if given.table else map(int, given.entities):
         given.folder.mkdir(parents=True, exist_ok=True)
         append_record(RESULTS, measure(entities, given))
-    print(table(merged(read_records(RESULTS))))
+    lines = merged(read_records(RESULTS))
+    print(table(lines), process_table(lines), sep="\n")
 
 
 if __name__ == "__main__":
