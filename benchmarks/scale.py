@@ -298,7 +298,8 @@ def main() -> None:
         from peak_memory import peak
 
         found = globals()[given.stage](given)
-        print(json.dumps({**found, "peak_bytes": peak()}), flush=True)
+        if found.get("is_first", True):  # lines of several processes would mix
+            print(json.dumps({**found, "peak_bytes": peak()}), flush=True)
         return
     for entities in [] if given.table else map(int, given.entities):
         given.folder.mkdir(parents=True, exist_ok=True)

@@ -31,9 +31,11 @@ RESULTS = Path(__file__).parents[1] / "results" / "walkthrough.jsonl"
 _PORT = 8765
 _PATIENCE = 600
 COMMANDS = {
-    "generate": "graph generate --entities 5e6 --relations 100 --triples 2.5e7 --out graph",
-    "train": "train graph --out run --optimizer row-adagrad --max-minutes 10",
-    "evaluate": "evaluate run --sampled 10000",
+    "generate": "graph generate --entities 5000000 --relations 100 --triples 25000000 "
+    "--out graph-5000000-5",
+    "train": "train graph-5000000-5 --out run --optimizer row-adagrad --max-minutes 10 "
+    "--validation-queries 2000",
+    "evaluate": "evaluate run --sampled 2000",
     "ask": "ask run e102 inverse_1 _ --top 5",
     "similar": "similar run e102 --top 5",
     "complete": "complete run --relation symmetric_5 --top 100 --out new.tsv",
