@@ -169,21 +169,21 @@ _MACHINES = (1, 2, 4, 8, 16)
 
 
 def predictions(machine: Machine) -> str:
-    """Return the predicted hours per epoch on machines like this one, with two threads each."""
+    """Return the predicted minutes per epoch on machines like this one, with two threads each."""
     networked = machine._replace(wire_bytes=_NETWORK_BYTES, latency=_NETWORK_LATENCY)
-    rows = [["graph", "machines", "hours per epoch", "memory each", "sent per step and machine"]]
+    rows = [["graph", "machines", "minutes per epoch", "memory each", "sent per step and machine"]]
     for graph in GRAPHS:
         triples = _PREDICTED_BATCH * _TRIPLES_PER_QUERY
         step = Step(_PREDICTED_BATCH, triples, 4096, _PREDICTED_DIM, graph.relations)
         for count in _MACHINES:
             # Each triple is trained on as a head query and as a tail query.
             million = seconds_per_million(step, networked, 2, count)
-            hours = million * 2 * graph.triples / 1e6 / 3600
+            minutes = million * 2 * graph.triples / 1e6 / 60
             # Weights and the accumulators of row-adagrad, and the grouped triples of both sides.
             table = _FLOAT * graph.entities * (2 * _PREDICTED_DIM + 1) / count
             memory = table + 2 * graph.triples * 24
             sent = wire_bytes(step, count) if count > 1 else 0
-            cells = [f"{hours:.1f}", f"{memory / 1e9:.0f} GB", f"{sent / 1e6:.1f} MB"]
+            cells = [f"{minutes:,.0f}", f"{memory / 1e9:.0f} GB", f"{sent / 1e6:.1f} MB"]
             rows.append([graph.name, str(count), *cells])
     return markdown_table(rows)
 

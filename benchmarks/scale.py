@@ -240,6 +240,7 @@ def table(lines: list[dict[str, Any]]) -> str:
     """Return what grows with the number of entities, and what does not."""
     rows = [["entities", "triples", "read", "peak", "begin training", "train", "ratio", "peak"]]
     rows[0] += ["load a run", "rank 1,000", "first answer", "others", "peak"]
+    lines = [line for line in lines if "ingest" in line and "one thread" in line]
     first = lines[0]["one thread"]["cpu_seconds_per_million"] if lines else 1.0
     for line in lines:
         ingest, one = line["ingest"], line["one thread"]
@@ -267,6 +268,8 @@ def process_table(lines: list[dict[str, Any]]) -> str:
     """Return the speed of one thread, of two and of two processes."""
     rows = [["entities", *ALTERNATIVES, "× two threads", "memory of each", "other cores busy"]]
     for line in lines:
+        if not ALTERNATIVES.keys() <= line.keys():
+            continue
         speeds = {name: line[name]["seconds_per_million"] for name in ALTERNATIVES}
         busy = [share for name in ALTERNATIVES for share in line[name]["other_cores"]]
         rows.append(
