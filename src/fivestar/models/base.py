@@ -17,7 +17,7 @@ from fivestar.models.similarity import TILE, Biased, Similarity
 
 # Standard deviation of the default initialization.
 INIT_STD = 1e-3
-# Numbers that are initialized at once: a multiple of 16, of which torch generates so many together.
+# Numbers that are initialized at once: a multiple of 16, because torch generates 16 together.
 _INIT_NUMBERS = 1 << 20
 
 
