@@ -33,7 +33,7 @@ _PATIENCE = 600
 COMMANDS = {
     "generate": "graph generate --entities 5000000 --relations 100 --triples 25000000 "
     "--out graph-5000000-5",
-    "train": "train graph-5000000-5 --out run --optimizer row-adagrad --max-minutes 10 "
+    "train": "train graph-5000000-5 --out run --optimizer row-adagrad --max-minutes 3 "
     "--validation-queries 2000",
     "evaluate": "evaluate run --sampled 2000",
     "ask": "ask run e102 inverse_1 _ --top 5",
