@@ -71,6 +71,7 @@ results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/python experiments/geometry/table.py
 	$(BIN)/python experiments/facts/table.py
 	$(BIN)/python experiments/paper_method/table.py
+	$(BIN)/python experiments/scale/table.py
 	$(BIN)/python benchmarks/side_by_side/table.py
 
 web: node web/node_modules/.installed  ## build the page again (needs Node.js 18+)

@@ -5,7 +5,8 @@
 A graph is generated (`fivestar graph generate`), and each contestant trains for some minutes in a
 process of its own: with the table in memory; and within a memory cgroup, whose limit includes the
 page cache, with the table in mapped files, with and without partitions. Needs root and Linux.
-Each finished one is a line of results/mapped_table.jsonl; `--table` prints them as a table.
+Each measurement is a line of results/mapped_table.jsonl, with the cores that other processes have
+used meanwhile; `--table` prints them as a table.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -21,11 +23,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from scale import generate, other_cpu_seconds
+
 from fivestar.experiments.records import append_record, read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.runs.units import format_bytes, parse_bytes
 
 RESULTS = Path(__file__).parents[1] / "results" / "mapped_table.jsonl"
+CONTESTANTS = ("memory", "mmap, partitions", "mmap")
 _TRIPLES_PER_ENTITY = 2
 _V1, _V2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
 # Steps before the clock starts.
@@ -80,12 +85,14 @@ def train(given: argparse.Namespace) -> dict[str, Any]:
     began = time.perf_counter()
     trainer = Trainer(graph, fivestar.make_settings(values))
     initialized = time.perf_counter()
-    marks: list[tuple[float, float, int]] = []
+    marks: list[tuple[float, float, int, float]] = []
 
     def on_step(_: float) -> None:
         io = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
         moved = int(io["read_bytes"]) + int(io["write_bytes"])
-        marks.append((time.perf_counter(), float(trainer.progress.triples), moved))
+        marks.append(
+            (time.perf_counter(), float(trainer.progress.triples), moved, time.process_time())
+        )
         if marks[-1][0] - marks[0][0] > 60 * given.minutes:
             raise Paused("enough")
 
@@ -96,6 +103,7 @@ def train(given: argparse.Namespace) -> dict[str, Any]:
         "table_bytes": 4 * trainer.model.entities.numel(),
         "initialization_seconds": initialized - began,
         "triples_per_second": (last[1] - first[1]) / (last[0] - first[0]),
+        "cpu_seconds_per_million": (last[3] - first[3]) / (last[1] - first[1]) * 1e6,
         "disk_bytes_per_second": (last[2] - first[2]) / (last[0] - first[0]),
         "steps": len(marks),
     }
@@ -120,26 +128,51 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
             if group is not None:
                 (group / "cgroup.procs").write_text(str(os.getpid()))
 
+        before, start = other_cpu_seconds(), time.perf_counter()
         done = subprocess.run(words, stdout=subprocess.PIPE, check=True, preexec_fn=join)
+        busy = (other_cpu_seconds() - before) / (time.perf_counter() - start)
         found = json.loads(done.stdout.decode().splitlines()[-1])
         peak = None if group is None else peak_of(group)
-    return {"contestant": name, "limit": limit, "peak_bytes": peak, **found}
+    settings = {key: getattr(given, key) for key in ("dim", "optimizer", "threads", "minutes")}
+    settings["entities"] = int(given.entities)
+    settings["partitions"] = given.partitions if name == "mmap, partitions" else 1
+    line = {"contestant": name, "limit": limit, "peak_bytes": peak, **found}
+    return line | {"settings": settings, "other_cores": round(busy, 2)}
+
+
+def medians(lines: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return for each contestant the median of each number of its lines."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in CONTESTANTS:
+        own = [line for line in lines if line["contestant"] == name]
+        if own:
+            keys = [key for key, value in own[0].items() if isinstance(value, int | float)]
+            numbers = {key: statistics.median(line[key] for line in own) for key in keys}
+            found[name] = {**own[0], **numbers, "measurements": len(own)}
+    return found
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """Return the measurements as a table."""
-    rows = [["table", "limit", "peak, with page cache", "triples/s", "ratio", "disk"]]
-    speed = {line["contestant"]: line["triples_per_second"] for line in lines}
-    for line in lines:
-        limit, peak = (line[key] and format_bytes(line[key]) for key in ("limit", "peak_bytes"))
+    rows = [["table", "limit", "peak, with page cache", "triples/s", "ratio"]]
+    rows[0] += ["CPU s per million", "disk", "initialization", "other cores busy"]
+    found = medians(lines)
+    for name, line in found.items():
+        limit, peak = (
+            line[key] and format_bytes(int(line[key])) for key in ("limit", "peak_bytes")
+        )
+        speed = line["triples_per_second"]
         rows.append(
             [
-                f"{format_bytes(line['table_bytes'])}, {line['contestant']}",
+                f"{format_bytes(int(line['table_bytes']))}, {name}",
                 limit or "–",
                 peak or "–",
-                f"{line['triples_per_second']:,.0f}",
-                f"{line['triples_per_second'] / speed['memory']:.2f}",
+                f"{speed:,.0f}",
+                f"{speed / found['memory']['triples_per_second']:.2f}",
+                f"{line['cpu_seconds_per_million']:.0f}",
                 f"{format_bytes(int(line['disk_bytes_per_second']))}/s",
+                f"{line['initialization_seconds']:.0f} s",
+                f"{line['other_cores']:.1f}",
             ]
         )
     return markdown_table(rows)
@@ -156,6 +189,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=4)
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=CONTESTANTS)
     parser.add_argument("--table", action="store_true")
     for internal in ("--train", "--graph", "--kind"):
         is_flag = internal == "--train"
@@ -166,15 +200,10 @@ def main() -> None:
         print(json.dumps(train(given)))
         return
     if not given.table:
-        from scale import generate
-
         given.limit = given.limit or "6GiB"
         given.graph = generate(int(given.entities), given.folder, _TRIPLES_PER_ENTITY)
-        done = {line["contestant"] for line in read_records(RESULTS)}
-        for name in ("memory", "mmap, partitions", "mmap"):
-            if name not in done:
-                line = measure(name, given) | {"partitions": given.partitions}
-                append_record(RESULTS, line)
+        for name in given.contestants:
+            append_record(RESULTS, measure(name, given))
     print(table(read_records(RESULTS)))
 
 

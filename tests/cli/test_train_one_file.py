@@ -124,6 +124,14 @@ def test_a_long_validation_says_once_how_far_it_is(monkeypatch, capsys):
     assert lines == ["validation: 10 of 30 queries ranked so far"] * 2
 
 
+def test_a_long_epoch_says_how_far_it_is_without_a_terminal(monkeypatch, capsys):
+    shown = TrainingDisplay(Progress(disable=True), epochs=40)
+    shown.on_step(0.1)
+    monkeypatch.setattr(training_display, "_QUIET", 0.0)
+    shown.on_step(0.25)
+    assert capsys.readouterr().err.splitlines() == ["0.25 of 40 epochs"]
+
+
 @pytest.mark.parametrize(
     ("graph", "name"),
     [

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
         ("experiments/geometry", "geometry"),
         ("experiments/models", "models"),
         ("experiments/paper_method", "paper-method"),
+        ("experiments/scale", "scale"),
         ("experiments/tuning", "recipes"),
         ("experiments/warm_start", "inside-5star"),
         ("benchmarks/side_by_side", "side-by-side"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import mmap
 import os
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -153,3 +157,67 @@ def test_large_weights_are_mapped_when_a_run_is_loaded(tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "load", None)  # what reads a whole file
     loaded = fivestar.load(tmp_path / "run")
     assert torch.equal(loaded.model.entities, run.model.entities)
+
+
+def resident_pages(table):
+    """Return how many pages of a mapped table are in memory, those of other mappings aside."""
+    size = table.numel() * 4
+    flags = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mincore(ctypes.c_void_p(table.data_ptr()), ctypes.c_size_t(size), flags) == 0
+    return [flag & 1 for flag in flags]
+
+
+def evict(table):
+    """Write a mapped table to its file and drop its pages from memory."""
+    file = mapped_tables._files[table.data_ptr()]
+    file.flush()
+    file.madvise(mmap.MADV_DONTNEED)
+    # The files have no names: find the one of this mapping by its descriptor.
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        if descriptor.is_symlink() and "deleted" in str(descriptor.readlink()):
+            os.posix_fadvise(int(descriptor.name), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+linux = pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="needs Linux")
+
+
+@linux
+def test_prefetch_reads_these_rows_and_random_access_no_others(tmp_path):
+    width = mmap.PAGESIZE // 4  # a row per page
+    table = mapped_zeros((1000, width), tmp_path)
+    table.fill_(1)
+    evict(table)
+    if any(resident_pages(table)):
+        pytest.skip("this file system keeps its pages")
+    mapped_tables.random_access(table)
+    assert float(table[500, 0]) == 1
+    assert sum(resident_pages(table)) == 1
+    rows = torch.tensor([3, 4, 5, 700, 999])
+    mapped_tables.prefetch(table, rows)
+    pages = [*rows.tolist(), 500]
+    deadline = time.monotonic() + 10
+    while sum(resident_pages(table)) < len(pages) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [page for page, flag in enumerate(resident_pages(table)) if flag] == sorted(pages)
+
+
+def test_tables_in_memory_need_no_advice():
+    table = torch.zeros(4, 3)
+    for advise in (mapped_tables.random_access, mapped_tables.sequential_access):
+        advise(table)
+    mapped_tables.prefetch(table, torch.tensor([1, 2]))
+
+
+def test_the_rows_of_a_bucket_are_prefetched_once(tmp_path, monkeypatch):
+    prefetched = []
+    monkeypatch.setattr(loop, "prefetch", lambda table, rows: prefetched.append((table, rows)))
+    graph = people_graph()
+    values = settings(table="mmap", epochs=1, partitions=2)
+    trainer = loop.Trainer(graph, fivestar.make_settings(values), tmp_path)
+    state = trainer.optimizer.torch_optimizer.state[trainer.model.entities]["sum"]
+    trainer.run()
+    # Two partitions have three buckets; the table and the state of Adagrad are mapped.
+    tables = [table.data_ptr() for table, _ in prefetched]
+    assert tables.count(trainer.model.entities.data_ptr()) == 3
+    assert tables.count(state.data_ptr()) == 3

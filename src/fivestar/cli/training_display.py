@@ -13,6 +13,8 @@ from fivestar.cli.terminal import err
 
 # Seconds after which a validation without a terminal says how far it is.
 _LONG = 10.0
+# Seconds between lines within an epoch without a terminal: one of a large graph takes hours.
+_QUIET = 60.0
 
 
 class TrainingDisplay:
@@ -32,6 +34,7 @@ class TrainingDisplay:
         )
         self._ranking_began: float | None = None
         self._said = False
+        self._said_at = time.monotonic()
         self._mrr = self._phase = ""
 
     def on_epoch(self, line: dict[str, Any]) -> None:
@@ -49,8 +52,10 @@ class TrainingDisplay:
         self._bar.update(self._training, completed=line["epoch"], description=text)
 
     def on_step(self, epochs_done: float) -> None:
-        """Move the bar."""
+        """Move the bar; without a terminal, say now and then how far the training is."""
         self._bar.update(self._training, completed=epochs_done)
+        if not err.is_terminal and time.monotonic() - self._said_at >= _QUIET:
+            self._say(f"{self._phase}{epochs_done:.2f} of {self._epochs} epochs")
 
     def on_stage(self, stage: str, done: int, total: int) -> None:
         """Show how far a validation or a calibration is, or that a refit begins."""
@@ -75,6 +80,7 @@ class TrainingDisplay:
             self._ranking_began = None
 
     def _say(self, text: str) -> None:
+        self._said_at = time.monotonic()
         err.print(text, markup=False, soft_wrap=True)
 
 

@@ -26,7 +26,7 @@ from fivestar.models.similarity import TILE
 from fivestar.runs.units import format_bytes, parse_bytes
 from fivestar.threads import coarse_threads, run_parts, split_work
 
-# Default for the bytes of scores held at once.
+# Default for the bytes of scores held at once, unless the table is large (`default_score_bytes`).
 SCORE_BYTES = 64 << 20
 # Measured: code and buffers of the matrix products; bytes a fact for queries and known answers.
 BASE_BYTES = 96 << 20
@@ -261,6 +261,16 @@ def table_bytes(model: Model) -> int:
     return sum(table.numel() * table.element_size() for table in model.parameters())
 
 
+def default_score_bytes(model: Model) -> int:
+    """Return the bytes of scores held at once without a bound of the memory.
+
+    A quarter of a large table: every pass over it serves as many queries as there is room for. With
+    five million entities, 64 MiB have room for two.
+    """
+    candidates = model.candidates()
+    return max(SCORE_BYTES, candidates.numel() * candidates.element_size() // 4)
+
+
 def score_bytes_within(memory: str, model: Model, facts: int) -> int:
     """The bytes of scores that keep the working set of a ranking within the bound."""
     fixed = BASE_BYTES + FACT_BYTES * facts + table_bytes(model)
@@ -270,4 +280,4 @@ def score_bytes_within(memory: str, model: Model, facts: int) -> int:
         raise SettingsError(
             f"memory {memory} is too little: ranking needs at least {format_bytes(fixed + least)}"
         )
-    return min(SCORE_BYTES, rest)
+    return min(default_score_bytes(model), rest)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fivestar.evaluation.metrics import HITS, mrr_interval, rank_metrics, self_answer_metrics
-from fivestar.evaluation.ranking import SCORE_BYTES, Progress, rank_answers_twice
+from fivestar.evaluation.ranking import Progress, default_score_bytes, rank_answers_twice
 from fivestar.evaluation.ranks import Ranks
 from fivestar.graph.choices import CandidateChoice
 from fivestar.graph.knowledge_graph import KnowledgeGraph
@@ -129,7 +129,7 @@ def evaluate(
     graph: KnowledgeGraph,
     triples: Triples,
     known: KnownAnswers | None = None,
-    score_bytes: int = SCORE_BYTES,
+    score_bytes: int | None = None,
     progress: Progress | None = None,
     candidates: CandidateChoice = "all",
 ) -> Evaluation:
@@ -140,7 +140,7 @@ def evaluate(
         graph: its graph.
         triples: the triples to rank.
         known: known answers to filter out; by default those of all splits and of `triples`.
-        score_bytes: bytes of scores held at once.
+        score_bytes: bytes of scores held at once; by default `default_score_bytes`.
         progress: called with (queries done, number of queries).
         candidates: also rank among the "observed" candidates of each relation, or those of the
             same "types", as in `RelationCandidates`.
@@ -156,6 +156,7 @@ def evaluate(
         known = KnownAnswers.of(with_reciprocals(graph.facts + triples, relations))
     queries, answers = both_sides(triples, relations)
     chosen = candidates_of(graph, candidates)
+    score_bytes = score_bytes or default_score_bytes(model)
     ranks, among = rank_answers_twice(model, queries, answers, known, chosen, score_bytes, progress)
     is_head = queries.side == Side.HEAD
     ranks_among = None

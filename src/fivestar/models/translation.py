@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fivestar.models.base import INIT_STD, Model
+from fivestar.models.base import INIT_STD, Model, initialize_normal
 from fivestar.models.distances import EuclideanDistance, L1Distance, SquaredDistance
 from fivestar.models.similarity import Biased, Similarity
 
@@ -58,7 +58,7 @@ class MuRE(Model):
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize normal × 1e-3, R uniform in ±1, biases 0, as published."""
         with torch.no_grad():
-            self.entities.normal_(generator=generator).mul_(INIT_STD)
+            initialize_normal(self.entities, generator)
             self.entities[:, -2:] = 0
             scale, shift = self.relations.chunk(2, dim=1)
             scale.uniform_(-1, 1, generator=generator)

@@ -9,7 +9,7 @@ from fivestar.errors import GraphWarning, SettingsError
 from fivestar.evaluation import report
 from fivestar.evaluation.classification import classify
 from fivestar.evaluation.metrics import HITS, rank_metrics
-from fivestar.evaluation.ranking import SCORE_BYTES, Progress, score_bytes_within
+from fivestar.evaluation.ranking import Progress, default_score_bytes, score_bytes_within
 from fivestar.evaluation.relation_ranking import rank_relations
 from fivestar.evaluation.report import Grouping
 from fivestar.evaluation.sampling import MIN_QUERIES, sample_triples, sampled_intervals
@@ -76,7 +76,7 @@ def evaluate(  # noqa: PLR0913
     progress: Progress | None = None,
 ) -> Metrics:
     """Rank the triples of a split among all entities; see `TrainedModel.evaluate`."""
-    score_bytes = SCORE_BYTES
+    score_bytes = default_score_bytes(run.model)
     if memory is not None:
         score_bytes = score_bytes_within(memory, run.model, 2 * len(run.graph.facts))
     triples, known = run.graph.split(split), None

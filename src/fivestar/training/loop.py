@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,12 @@ from fivestar.training.checkpoint import (
     save_checkpoint,
 )
 from fivestar.training.entity_vectors import EntityVectors
-from fivestar.training.mapped_tables import mapped_zeros
+from fivestar.training.mapped_tables import (
+    mapped_zeros,
+    prefetch,
+    random_access,
+    sequential_access,
+)
 from fivestar.training.negative_sampling import NegativeLoss, NegativeStep, bernoulli_weights
 from fivestar.training.negatives import NegativeSampler, own_negatives
 from fivestar.training.optimizers import Optimizer, WeightAverage
@@ -139,6 +145,14 @@ class Trainer:
         if self.training.table == "memory":
             return torch.zeros_like(like)
         return mapped_zeros(tuple(like.shape), self.folder)
+
+    def _in_tables(self, apply: Callable[[Tensor], None]) -> None:
+        """Apply a function of mapped tables to the entities and their optimizer state."""
+        if self.training.table == "mmap":
+            state = self.optimizer.torch_optimizer.state.get(self.model.entities, {})
+            for table in (self.model.entities, *state.values()):
+                if isinstance(table, Tensor):
+                    apply(table)
 
     def _partitions(self) -> Partitions | None:
         training, table = self.training, self.model.entities
@@ -328,7 +342,12 @@ class Trainer:
         batches = self.queries.batches(training.batch_size, order, self.device, progress.step)
         began = time.perf_counter()
         self.model.train()
+        self._in_tables(random_access)
+        pool: Tensor | None = None
         for batch in batches:
+            if batch.pool is not None and batch.pool is not pool:
+                pool = batch.pool
+                self._in_tables(partial(prefetch, rows=pool))
             self._take_step(step, batch)
             now = time.perf_counter()
             seconds = self.model.shard.from_first(now - began)
@@ -341,6 +360,8 @@ class Trainer:
                 break
             if progress.seconds - self._saved_at >= 60 * training.checkpoint_minutes:
                 self.save_checkpoint()
+                self._in_tables(random_access)
+        self._in_tables(sequential_access)
         self.model.eval()
         progress.epoch += 1
         if training.average:
@@ -404,6 +425,7 @@ class Trainer:
     def save_checkpoint(self, name: str = CHECKPOINT, folder: Path | None = None) -> None:
         """Write a checkpoint, if there is a folder."""
         self._saved_at = self.progress.seconds
+        self._in_tables(sequential_access)
         folder = folder or self.folder
         if folder is not None:
             copies: WeightCopies = {"best": self.best, "average": self.average.tables}

@@ -13,7 +13,13 @@ from typing import NamedTuple
 import torch
 
 from fivestar.errors import SettingsError
-from fivestar.evaluation.ranking import BASE_BYTES, FACT_BYTES, SCORE_BYTES, table_bytes
+from fivestar.evaluation.ranking import (
+    BASE_BYTES,
+    FACT_BYTES,
+    SCORE_BYTES,
+    default_score_bytes,
+    table_bytes,
+)
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.models.base import Model
 from fivestar.models.similarity import TILE, Bfloat16InnerProduct, InnerProduct, Similarity
@@ -197,7 +203,7 @@ def part_sizes(
     """
     pair, max_pairs = _pair(model, training)
     if training.memory is None:
-        return PartSizes(training.batch_size, max_pairs, SCORE_BYTES)
+        return PartSizes(training.batch_size, max_pairs, default_score_bytes(model))
     fixed = BASE_BYTES + FACT_BYTES * facts + _bytes_of_tables(model, training)
     row = 0
     if training.objective in OBJECTIVES:

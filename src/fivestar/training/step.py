@@ -29,6 +29,7 @@ from fivestar.training.candidates import (
     sample_candidates,
 )
 from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of
+from fivestar.training.mapped_tables import prefetch
 from fivestar.training.objectives import (
     SOFTMAX,
     BatchSize,
@@ -136,6 +137,8 @@ class CandidateStep(Step):
         # Label smoothing adds the score of every entity, so it touches all of them.
         if sample is not None and not self.loss.label_smoothing:
             touched = torch.unique(torch.cat([sample.ids, batch.entities]))
+            if batch.pool is None:  # otherwise the rows of the pool are in memory
+                prefetch(self.model.entities, touched)
         if sample is not None:
             sample = own_sample(sample, self.model.shard)
         entity_grad = self._zero_grad(touched)
