@@ -96,6 +96,8 @@ def _command(line: dict[str, Any]) -> str:
         lines += [f"    -d '{line['request']}'", line["answer"]]
     peak = format_bytes(line["peak_bytes"])
     about = f"{line['seconds']:,.1f} s ({line['cpu_seconds']:,.1f} s of CPU), {peak} at most"
+    if line["returncode"] == -15 and "answer" not in line:
+        about = f"Stopped by hand after {line['seconds']:,.0f} s without any output; {peak} at most"
     if "answer" in line:
         first, second = line["request_seconds"]
         about += f"; ready after {line['ready_seconds']:.1f} s, the first request took "
