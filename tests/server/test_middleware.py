@@ -53,6 +53,27 @@ def test_malformed_bodies(client, body, status):
     assert client.post(ASK, json=GOOD).status_code == 200
 
 
+def test_the_rest_of_a_refused_body_may_come_with_the_next_request(client):
+    url, good, bad = client.base_url, json.dumps(GOOD).encode(), b"x" * (2 << 20)
+
+    def head(size):
+        kind = "Content-Type: application/json"
+        host = f"Host: {url.host}:{url.port}"
+        return f"POST {ASK} HTTP/1.1\r\n{host}\r\n{kind}\r\nContent-Length: {size}\r\n\r\n".encode()
+
+    with socket.create_connection((url.host, url.port), timeout=30) as there:
+        there.sendall(head(len(bad)))
+        assert there.recv(65536).startswith(b"HTTP/1.1 413")
+        there.sendall(bad + head(len(good)))
+        time.sleep(0.2)
+        there.sendall(good)
+        rest = b""
+        while b"HTTP/1.1 200" not in rest:
+            part = there.recv(65536)
+            assert part, rest
+            rest += part
+
+
 def test_bodies_without_content_length_are_limited(client):
     def endless():
         for _ in range(64):

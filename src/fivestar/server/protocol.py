@@ -54,6 +54,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._content_bytes = 0
         self._overhead_bytes = 0
+        # Of all requests: the headers of the next one can come with the end of a body.
+        self._all_content_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
@@ -83,9 +85,9 @@ class LimitedProtocol(HttpToolsProtocol):
         while data and not self.transport.is_closing():
             if not self._in_headers:
                 part, data = data, b""
-                before = self._content_bytes
+                before = self._all_content_bytes
                 super().data_received(part)
-                self._overhead_bytes += len(part) - (self._content_bytes - before)
+                self._overhead_bytes += len(part) - (self._all_content_bytes - before)
                 allowed = self.limits.header_bytes + _MAX_OVERHEAD * self._content_bytes
                 if not self._in_headers and self._overhead_bytes > allowed:
                     self._abort()
@@ -124,6 +126,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Count the content of a request."""
         self._content_bytes += len(body)
+        self._all_content_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
