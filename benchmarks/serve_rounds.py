@@ -107,11 +107,13 @@ def started(
     )
     try:
         end = time.monotonic() + 120
-        while time.monotonic() < end:
+        while time.monotonic() < end and process.poll() is None:
             with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/ready") as found:
                 if found.status == 200:
                     break
             time.sleep(0.1)
+        else:
+            sys.exit(f"no server on port {port}: {' '.join(words)}")
         yield process
     finally:
         process.terminate()

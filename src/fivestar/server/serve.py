@@ -136,8 +136,6 @@ def run_server(
 def _run_one(
     settings: ServerSettings, configure: Callable[..., uvicorn.Config], start: Callable[[], None]
 ) -> None:
-    # One core is left for the event loop: threads that wait for a core slow a product down.
-    torch.set_num_threads(max(1, _CORES - 1))
     server = uvicorn.Server(configure(make_app(settings, on_ready=freeze_indices)))
     start()
     with suppress(KeyboardInterrupt):
