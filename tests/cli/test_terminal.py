@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
+from fivestar.cli import terminal
 from fivestar.cli.main import app
 from fivestar.cli.terminal import print_error, warn, with_flags
 
@@ -47,3 +50,19 @@ def test_warnings_of_a_graph_show_flags(tmp_path):
     (tmp_path / "graph.tsv").write_text("name\trelation\tother\na\tr\tb\n")
     arguments = ["graph", "info", str(tmp_path / "graph.tsv"), "--header", "no"]
     assert "pass --header yes" in " ".join(CliRunner().invoke(app, arguments).output.split())
+
+
+def test_long_work_without_a_terminal_prints_lines(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "_LINE_SECONDS", 0)
+    with terminal.counting_progress("scoring") as progress:
+        progress(0, 2000)
+        progress(500, 2000)
+        progress(2000, 2000)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"scoring: 500 of 2,000 \(25\.0%\), about \d+:\d\d left", line)
+
+
+def test_short_work_without_a_terminal_prints_nothing(capsys):
+    with terminal.counting_progress("scoring") as progress:
+        progress(500, 2000)
+    assert capsys.readouterr() == ("", "")

@@ -107,6 +107,29 @@ def test_what_cannot_be_decided_is_stated(model):
     assert complete(model, Goal(threshold=0.05, slots="all")).floor is None
 
 
+@pytest.mark.parametrize("slots", ["seen", "all"])
+def test_a_limit_of_queries_is_kept_and_stated(model, slots):
+    calls = []
+    every = complete(model, Goal(top=30, slots=slots), progress=lambda *call: calls.append(call))
+    (needed,) = {total for _, total in calls}
+    calls.clear()
+    goal = Goal(top=30, slots=slots, max_queries=needed // 2)
+    found = complete(model, goal, progress=lambda *call: calls.append(call))
+    (total,) = {total for _, total in calls}
+    assert calls[-1] == (total, total)
+    assert total <= needed // 2
+    assert (every.skipped, found.skipped) == (0, needed - total)
+    wanted = everything(model)
+    triples = map(tuple, found.triples.array.tolist())
+    for triple, probability in zip(triples, found.probabilities, strict=True):
+        assert probability == pytest.approx(wanted[triple], abs=1e-4)
+    # A limit that is not reached changes nothing.
+    enough = complete(model, Goal(top=5, slots=slots, max_queries=10 * needed))
+    same = complete(model, Goal(top=5, slots=slots))
+    assert enough.triples.array.tolist() == same.triples.array.tolist()
+    assert enough.skipped == 0
+
+
 def test_a_threshold_that_every_triple_reaches_is_refused(model):
     with pytest.raises(SettingsError, match=r"at least 0\.002, so a threshold of 0\.001"):
         complete(model, Goal(threshold=0.001))

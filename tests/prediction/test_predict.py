@@ -14,6 +14,7 @@ import fivestar
 from fivestar.cli.main import app
 from fivestar.errors import AmbiguousName, GraphWarning, SettingsError, UnknownName
 from fivestar.notebook import html_table
+from fivestar.prediction import trained_model
 
 PEOPLE = [(f"p{i}", "lives_in", f"c{i % 5}") for i in range(40)]
 KNOWS = [(f"p{i}", "knows", f"p{(i + 5) % 40}") for i in range(40)]
@@ -233,6 +234,18 @@ def test_many_queries_are_answered_in_order(model):
         (alone,) = model.predict([query], 3)
         assert [a.id for a in alone] == [a.id for a in found]
         np.testing.assert_allclose([a.score for a in alone], [a.score for a in found], rtol=1e-5)
+
+
+@pytest.mark.parametrize("which", ["all", "new", "known"])
+def test_a_large_graph_is_not_indexed_for_a_few_queries(folder, model, which, monkeypatch):
+    queries = [("p3", "lives_in", "_"), ("_", "knows", "p9"), ("_", "lives_in", "c2")]
+    wanted = [list(found) for found in model.predict(queries, top=45, which=which)]
+    monkeypatch.setattr(trained_model, "_MANY_FACTS", 1)
+    large = fivestar.load(folder)
+    assert [list(found) for found in large.predict(queries, top=45, which=which)] == wanted
+    assert "known_answers" not in large.__dict__
+    large.predict(queries * 10, top=1)
+    assert "known_answers" in large.__dict__
 
 
 def test_without_reciprocals():

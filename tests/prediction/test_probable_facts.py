@@ -9,8 +9,8 @@ import pytest
 import fivestar
 from fivestar.cancellation import cancel_when
 from fivestar.errors import Cancelled
-from fivestar.prediction.completion import Completer, Goal
-from fivestar.prediction.probable_facts import ProbableFacts, _shares, find_probable_facts
+from fivestar.prediction.completion import Completer, Goal, _shares
+from fivestar.prediction.probable_facts import ProbableFacts, find_probable_facts
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,11 @@ def test_bounded_search(trained, everything):
 
 
 def test_the_entities_with_the_most_facts_are_searched(trained):
-    completer = Completer(trained, Goal(top=5))
+    completer = Completer(trained, Goal(top=5, max_queries=60))
     number = trained.graph.relations.find("in_country")
     domain, range_, _ = completer.slots(number)
-    completer.max_queries = {number: 60}
+    answered, needed = completer.limit_queries([number])
+    assert (answered, needed) == (60, len(domain) + len(range_))
     few_heads, few_tails, _ = completer.slots(number)
     assert len(few_heads) + len(few_tails) == completer.num_queries(number) == 60
     train = trained.graph.train

@@ -39,6 +39,15 @@ def complete(
         Literal["seen", "all"],
         typer.Option(help="Candidate entities: those seen with the relation in train, or all."),
     ] = "seen",
+    max_queries: Annotated[
+        int | None,
+        typer.Option(
+            help="At most this many queries, for the entities with the most facts of each "
+            "relation; by default one per head and tail of each relation.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Output file: .nt, .tsv or .parquet.", show_default=False)
     ],
@@ -50,7 +59,7 @@ def complete(
     from fivestar.prediction.completion import Goal  # noqa: PLC0415  (slow to import)
     from fivestar.prediction.completion_file import check_file  # noqa: PLC0415
 
-    Goal(threshold, top, slots)  # refuse bad arguments before anything is loaded
+    Goal(threshold, top, slots, max_queries)  # refuse bad arguments before anything is loaded
     check_file(out)
     model = fivestar.load(run)
     again = "run the same command again to resume"
@@ -60,6 +69,7 @@ def complete(
             threshold=threshold,
             relations=relation,
             slots=slots,
+            max_queries=max_queries,
             out=out,
             progress=progress,
         )
@@ -82,4 +92,9 @@ def complete(
         warn(
             f"answers with a softmax probability below {found.new.floor:g} were not considered; "
             f"some may be as probable as the last of these {len(found):,}"
+        )
+    if found.new.skipped:
+        warn(
+            f"{found.new.skipped:,} queries were not answered, those of entities with the fewest "
+            f"facts; without --max-queries {max_queries:,} all are"
         )

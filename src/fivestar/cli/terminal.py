@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -22,11 +23,16 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from fivestar.runs.units import format_duration
+
 if TYPE_CHECKING:
     from fivestar.graph.readers.base import Progress as ProgressCallback
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+# How often work without a terminal says how far it is.
+_LINE_SECONDS = 30
 
 # Flags of arguments that library messages name, where they are not `--name value`.
 _OTHER_FLAGS = {
@@ -141,12 +147,23 @@ def ranking_progress() -> AbstractContextManager[ProgressCallback]:
 
 @contextmanager
 def _progress(text: str, amount: ProgressColumn) -> Iterator[ProgressCallback]:
-    """Show a progress bar from the first update on and remove it at the end."""
+    """Show a progress bar from the first update on and remove it at the end.
+
+    Where there is no terminal (a log, a batch job), long work prints a line now and then.
+    """
     columns = (TextColumn(text), BarColumn(), amount, TimeRemainingColumn(compact=True))
+    began = shown = time.monotonic()
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(text, visible=False)
 
         def show(done: int, total: int) -> None:
+            nonlocal shown
             bar.update(task, completed=done, total=total, visible=True)
+            now = time.monotonic()
+            if bar.disable and 0 < done < total and now - shown >= _LINE_SECONDS:
+                shown = now
+                left = format_duration((now - began) * (total - done) / done)
+                line = f"{text}: {done:,} of {total:,} ({done / total:.1%}), about {left} left"
+                err.print(line, markup=False, soft_wrap=True)
 
         yield show

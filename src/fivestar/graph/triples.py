@@ -123,8 +123,11 @@ class Triples:
 
     def are_in(self, others: Triples) -> npt.NDArray[np.bool_]:
         """Return a mask (n) of the facts that are among others."""
-        mine, theirs = comparable_keys(self, others)
-        is_member = pc.is_in(to_arrow(mine), value_set=to_arrow(theirs))
+        mine, theirs = (to_arrow(keys) for keys in comparable_keys(self, others))
+        if len(mine) < len(theirs):
+            # A hash table of many facts takes long to build; a lookup in a small one does not.
+            theirs = theirs.filter(pc.is_in(theirs, value_set=mine))
+        is_member = pc.is_in(mine, value_set=theirs)
         return from_arrow(is_member.cast("uint8")).astype(bool)
 
 

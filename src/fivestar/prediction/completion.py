@@ -13,7 +13,7 @@ are common in the relation (`KnowledgeGraph.allows_self_answers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Literal
@@ -43,17 +43,24 @@ Slots = Literal["seen", "all"]
 # The most probable triples are sought among answers with at least the first softmax probability;
 # if these do not decide, with at least the next.
 FLOORS = (1e-2, 1e-3)
+# With fewer queries than these per relation, only the most frequent relations are searched.
+_MIN_QUERIES = 20
 # Rounding error of exp followed by log.
 _TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Either all triples with at least `threshold` probability, or the `top` most probable."""
+    """Either all triples with at least `threshold` probability, or the `top` most probable.
+
+    With `max_queries`, each relation has a share of so many queries: one that has more heads and
+    tails than its share is searched among those with the most facts.
+    """
 
     threshold: float | None = None
     top: int | None = None
     slots: Slots = "seen"
+    max_queries: int | None = None
 
     def __post_init__(self) -> None:
         if (self.threshold is None) == (self.top is None):
@@ -62,6 +69,8 @@ class Goal:
             raise SettingsError(f"threshold must be above 0 and at most 1, not {self.threshold}")
         if self.top is not None and self.top < 1:
             raise SettingsError(f"top must be at least 1, not {self.top}")
+        if self.max_queries is not None and self.max_queries < 1:
+            raise SettingsError(f"max_queries must be at least 1, not {self.max_queries}")
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,8 @@ class NewTriples:
     log_probs: Numbers  # mean of log p over both queries; breaks ties
     # If set, answers with a smaller softmax probability were not considered.
     floor: float | None = None
+    # Number of queries that were not answered because of a limit.
+    skipped: int = 0
 
     @classmethod
     def of(cls, triples: Triples, probabilities: Numbers, log_probs: Numbers) -> NewTriples:
@@ -124,7 +135,7 @@ class Completer:
         self.goal = goal
         self.floor = floor
         # Number of queries per relation; relations that are not listed have no limit.
-        self.max_queries: dict[int, int] = {}
+        self._max_queries: dict[int, int] = {}
         self.model: Model = trained.model
         self.graph = trained.graph
         if goal.threshold is not None and trained.calibration is None:
@@ -173,22 +184,37 @@ class Completer:
             (forward + backward) / 2,
         ).best(self.goal)
 
+    def limit_queries(self, relations: Sequence[int]) -> tuple[Ids, Ids]:
+        """Share the queries of the goal among relations.
+
+        Returns:
+            The number of queries of each relation that will be answered, and that it has.
+        """
+        needed = np.array([self.num_queries(number) for number in relations], np.int64)
+        if self.goal.max_queries is None:
+            return needed, needed
+        frequency = np.bincount(self.graph.train.relations, minlength=len(self.graph.relations))
+        shares = _shares(needed, frequency[list(relations)], self.goal.max_queries)
+        self._max_queries = dict(zip(relations, shares.tolist(), strict=True))
+        return shares, needed
+
     def slots(self, number: int) -> tuple[Ids, Ids, bool]:
         """Return the allowed heads and tails of a relation, and whether self-loops are allowed."""
         if self.goal.slots == "all":
-            entities = np.arange(len(self.graph.entities))
-            return entities, entities, True
-        train, (order, first) = self.graph.train, self._rows_by_relation
-        rows = order[first[number] : first[number + 1]]
-        domain, range_ = (
-            np.unique(column[rows]).astype(np.int64) for column in (train.heads, train.tails)
-        )
-        most = self.max_queries.get(number)
+            domain = range_ = np.arange(len(self.graph.entities))
+        else:
+            train, (order, first) = self.graph.train, self._rows_by_relation
+            rows = order[first[number] : first[number + 1]]
+            domain, range_ = (
+                np.unique(column[rows]).astype(np.int64) for column in (train.heads, train.tails)
+            )
+        most = self._max_queries.get(number)
         if most is not None and len(domain) + len(range_) > most:
             num_heads = min(len(domain), max(most // 2, most - len(range_)))
             domain = self._most_frequent(domain, num_heads)
             range_ = self._most_frequent(range_, most - num_heads)
-        return domain, range_, bool(self.graph.allows_self_answers[number])
+        allows_self = self.goal.slots == "all" or bool(self.graph.allows_self_answers[number])
+        return domain, range_, allows_self
 
     def num_queries(self, number: int) -> int:
         """Return the number of queries of a relation."""
@@ -307,6 +333,24 @@ class Completer:
             score = score_answers(self.model, queries[batch], answers[batch])
             scores[batch] = score.double().cpu().numpy()
         return scores - totals[queries.entity]
+
+
+def _shares(needed: Ids, frequency: npt.NDArray[np.integer], max_queries: int) -> Ids:
+    """Return the number of queries per relation.
+
+    All have the same share, and what small relations do not need goes to the others. If that is
+    too little for all, only the most frequent relations have one.
+    """
+    chosen = np.argsort(-frequency, kind="stable")[: max(1, max_queries // _MIN_QUERIES)]
+    chosen = chosen[np.argsort(needed[chosen], kind="stable")]
+    shares = np.zeros_like(needed)
+    left = max_queries
+    for position, number in enumerate(chosen.tolist()):
+        share = min(int(needed[number]), left // (len(chosen) - position))
+        # A head and a tail at least.
+        shares[number] = share if share > 1 else 0
+        left -= int(shares[number])
+    return shares
 
 
 # Row, answer and score of probable answers.

@@ -111,21 +111,28 @@ def complete(
     With `parts`, a folder, each finished relation is written there and not computed again.
     """
     chosen = list(range(len(trained.graph.relations)) if relations is None else relations)
-    best = NO_TRIPLES
-    for floor in FLOORS:
+    best, skipped = NO_TRIPLES, 0
+    # A second search would answer as many queries again.
+    floors = FLOORS if goal.max_queries is None else FLOORS[:1]
+    for floor in floors:
         completer = Completer(trained, goal, floor)
+        answered, needed = completer.limit_queries(chosen)
+        skipped = int((needed - answered).sum())
         place = None if parts is None else parts / f"{floor:g}"
-        best = _complete(completer, chosen, progress, place)
+        best = _complete(completer, chosen, int(answered.sum()), progress, place)
         if completer.is_exact(best):
-            return best
-    return replace(best, floor=FLOORS[-1])
+            return replace(best, skipped=skipped)
+    return replace(best, floor=floors[-1], skipped=skipped)
 
 
 def _complete(
-    completer: Completer, relations: Sequence[int], progress: Progress | None, parts: Path | None
+    completer: Completer,
+    relations: Sequence[int],
+    total: int,
+    progress: Progress | None,
+    parts: Path | None,
 ) -> NewTriples:
     best, done, shard = NO_TRIPLES, 0, completer.model.shard
-    total = sum(completer.num_queries(number) for number in relations)
     if parts is not None and shard.is_first:
         make_folder(parts)
 

@@ -44,7 +44,7 @@ def predict_ids(
     """
     graph = trained.graph
     answer_filter = AnswerFilter(
-        trained.known_answers,
+        trained.known_answers_to(queries),
         which,
         _entities_of_types(graph, types),
         graph.allows_self_answers,

@@ -1,8 +1,7 @@
 """Find the most probable new facts of every relation with a bounded number of queries.
 
-`complete` searches a whole graph. Here each relation has a share of the queries: one that has more
-heads and tails than its share is searched among those with the most facts. The result says how
-much was searched.
+`complete` finds the best of all relations together; here each relation has its own. The result says
+how much was searched.
 """
 
 from __future__ import annotations
@@ -13,18 +12,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from fivestar.cancellation import check_cancelled
 from fivestar.graph.triples import Triples
-from fivestar.prediction.completion import NO_TRIPLES, Completer, Goal, Ids, NewTriples
+from fivestar.prediction.completion import NO_TRIPLES, Completer, Goal, NewTriples
 
 if TYPE_CHECKING:
     from fivestar.prediction.trained_model import TrainedModel
 
-# With fewer queries than these per relation, only the most frequent relations are searched.
-_MIN_QUERIES = 20
 _METADATA = b"searched"
 
 
@@ -111,12 +107,8 @@ def find_probable_facts(
         progress: called with (queries answered, queries in all).
     """
     trained.model.shard.require_whole()
-    completer = Completer(trained, Goal(top=per_relation))
-    count = len(trained.graph.relations)
-    needed = np.array([completer.num_queries(number) for number in range(count)], np.int64)
-    frequency = np.bincount(trained.graph.train.relations, minlength=count)
-    shares = _shares(needed, frequency, max_queries)
-    completer.max_queries = dict(enumerate(shares.tolist()))
+    completer = Completer(trained, Goal(top=per_relation, max_queries=max_queries))
+    shares, needed = completer.limit_queries(range(len(trained.graph.relations)))
     chosen = np.flatnonzero(shares).tolist()
     total, done, num_candidates = int(shares.sum()), 0, 0
     parts = [NO_TRIPLES]
@@ -136,24 +128,6 @@ def find_probable_facts(
         len(chosen), int((needed > 0).sum()), total, int(needed.sum()), num_candidates
     )
     return ProbableFacts(_joined(parts), searched)
-
-
-def _shares(needed: Ids, frequency: npt.NDArray[np.integer], max_queries: int) -> Ids:
-    """Return the number of queries per relation.
-
-    All have the same share, and what small relations do not need goes to the others. If that is
-    too little for all, only the most frequent relations have one.
-    """
-    chosen = np.argsort(-frequency, kind="stable")[: max(1, max_queries // _MIN_QUERIES)]
-    chosen = chosen[np.argsort(needed[chosen], kind="stable")]
-    shares = np.zeros_like(needed)
-    left = max_queries
-    for position, number in enumerate(chosen.tolist()):
-        share = min(int(needed[number]), left // (len(chosen) - position))
-        # A head and a tail at least.
-        shares[number] = share if share > 1 else 0
-        left -= int(shares[number])
-    return shares
 
 
 def _joined(parts: list[NewTriples]) -> NewTriples:

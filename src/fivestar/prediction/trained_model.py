@@ -50,6 +50,9 @@ from fivestar.prediction.predictions import (
 from fivestar.runs.run import Run, convert_to_fivestar, import_from_pykeen, load_run
 
 PathLike = str | os.PathLike[str]
+# Where an index of all facts is not built for a few queries.
+_MANY_FACTS = 5_000_000
+_FEW_QUERIES = 16
 
 
 class TrainedModel(Run):
@@ -305,6 +308,7 @@ class TrainedModel(Run):
         threshold: float | None = None,
         relations: Sequence[str] | None = None,
         slots: Slots = "seen",
+        max_queries: int | None = None,
         out: PathLike | None = None,
         progress: Progress | None = None,
     ) -> Completion:
@@ -315,6 +319,8 @@ class TrainedModel(Run):
             threshold: least calibrated probability.
             relations: only these relations.
             slots: heads and tails "seen" with the relation in train, or "all" entities.
+            max_queries: at most this many queries, an equal share per relation, for the entities
+                with the most facts; without it, one per head and tail of each relation.
             out: also write a new .tsv, .parquet or .nt file. An interrupted call with the same
                 arguments resumes.
             progress: called with (queries answered, queries in all).
@@ -325,7 +331,7 @@ class TrainedModel(Run):
         Raises:
             SettingsError: if neither or both of `top` and `threshold` are given.
         """
-        goal = Goal(threshold, top, slots)
+        goal = Goal(threshold, top, slots, max_queries)
         find = self.graph.relations.find
         chosen = None if relations is None else [find(name) for name in relations]
         if out is None:
@@ -478,6 +484,24 @@ class TrainedModel(Run):
     def known_answers(self) -> KnownAnswers:
         """Return the answers in all splits, to tail queries and head queries."""
         return KnownAnswers.of(with_reciprocals(self.graph.facts, len(self.graph.relations)))
+
+    def known_answers_to(self, queries: Ids) -> KnownAnswers:
+        """Return known answers that include those to some queries.
+
+        The index of all facts of a large graph takes seconds to build, longer than a few queries.
+
+        Args:
+            queries: ids (n, 3) of head, relation and tail, −1 for the missing slot.
+        """
+        facts = self.graph.facts
+        is_built = "known_answers" in self.__dict__
+        if is_built or len(facts) < _MANY_FACTS or len(queries) > _FEW_QUERIES:
+            return self.known_answers
+        is_asked = np.zeros(len(self.graph.entities), bool)
+        entities = queries[:, [0, 2]]
+        is_asked[entities[entities >= 0]] = True
+        about = facts.take(is_asked[facts.heads] | is_asked[facts.tails])
+        return KnownAnswers.of(with_reciprocals(about, len(self.graph.relations)))
 
     @cached_property
     def held_out_keys(self) -> dict[Split, Keys]:
