@@ -31,7 +31,7 @@ from fivestar.experiments.ledger import provenance
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.runs.identity import learned_settings
 from fivestar.training.loop import Trainer
-from fivestar.training.regularizers import Regularizer
+from fivestar.training.regularizers import Regularizer, make_regularizer
 from fivestar.training.step import CandidateStep, Step
 
 RESULTS = Path(__file__).parents[2] / "results" / "regularization.jsonl"
@@ -251,8 +251,10 @@ class VariedTrainer(Trainer):
             raise TypeError("the arms vary a softmax")
         arm = self.arm
         if (arm.entities, arm.transformed, arm.exponent) != (1, 1, 3):
-            size = _power(arm.exponent)
-            regularizer = WeightedRegularizer(size, "transformed", arm.entities, arm.transformed)
+            made = make_regularizer("n3-transformed", arm.exponent)
+            regularizer = WeightedRegularizer(
+                made.penalty, "transformed", arm.entities, arm.transformed
+            )
             step.regularizer = regularizer
             step.loss = dataclasses.replace(step.loss, regularizer=regularizer)
         if arm.mixture > 1:
@@ -265,10 +267,6 @@ class VariedTrainer(Trainer):
             step.__class__ = FrequencyStep
             step.frequency = 0.1 + 0.9 * counts / counts.max()
         return step
-
-
-def _power(exponent: float) -> Callable[[Tensor], Tensor]:
-    return lambda squared: (squared + 1e-12) ** (exponent / 2)
 
 
 class FrequencyStep(CandidateStep):

@@ -45,7 +45,7 @@ class KnownAnswers:
         tails = tails[order]
         is_new = torch.ones(len(keys), dtype=torch.bool)
         is_new[1:] = (keys[1:] != keys[:-1]) | (tails[1:] != tails[:-1])
-        queries, counts = keys[is_new].unique_consecutive(return_counts=True)
+        queries, counts = torch.unique_consecutive(keys[is_new], return_counts=True)
         start = np.append(0, counts.cumsum(0).numpy())
         return cls(queries.numpy(), start, tails[is_new].numpy(), relations)
 
