@@ -21,6 +21,10 @@ from fivestar.errors import SettingsError
 IP = shutil.which("ip") or ""
 TRAIN = ("train", "--dim", "6", "--epochs", "4", "--threads", "1", "--evaluate-every", "2")
 
+NEEDS_PROC = pytest.mark.skipif(
+    not Path("/proc").exists(), reason="the processes are found in /proc"
+)
+
 
 def command(*words, **environment):
     return subprocess.run(
@@ -31,6 +35,15 @@ def command(*words, **environment):
         check=False,
         timeout=300,
     )
+
+
+def _kill_one_process(job, run, checkpoints):
+    """Kill the last process of a job once it has written a checkpoint."""
+    while not list(run.glob(checkpoints)):
+        time.sleep(0.05)
+        assert job.poll() is None
+    children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+    os.kill(int(children[-1]), signal.SIGKILL)
 
 
 def test_processes_train_the_same_run(tmp_path):
@@ -50,6 +63,32 @@ def test_processes_train_the_same_run(tmp_path):
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
+@NEEDS_PROC
+def test_query_groups_are_resumed_in_one_process(tmp_path):
+    """Killed in two groups of one process each; one process continues."""
+    run, one = tmp_path / "run", tmp_path / "one"
+    words = [*TRAIN, "--epochs", "12", "--checkpoint-every", "1"]
+    assert CliRunner().invoke(app, [*words, "--out", str(one)]).exit_code == 0
+    options = [*words, "--processes", "2", "--query-groups", "2", "--out", str(run)]
+    with subprocess.Popen([sys.executable, "-m", "fivestar", *options]) as job:
+        _kill_one_process(job, run, "checkpoint*")
+        assert job.wait(300) == 1
+    resumed = command("train", "--resume", run)
+    assert resumed.returncode == 0, resumed.stderr
+    first, second = (
+        json.loads((folder / "metrics.json").read_text())["valid"]["mrr"] for folder in (one, run)
+    )
+    assert second == pytest.approx(first, abs=1e-3)
+
+
+def test_groups_that_do_not_divide_the_processes_are_refused(tmp_path):
+    done = command(*TRAIN, "--processes", 3, "--query-groups", 2, "--out", tmp_path / "run")
+    assert done.returncode == 1
+    assert "query-groups is 2, which does not divide the number of processes" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_commands_that_need_the_whole_table_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(sys, "argv", ["fivestar", "similar", "run", "Lyon"])
@@ -65,17 +104,13 @@ def test_a_budget_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc").exists(), reason="the processes are found in /proc")
+@NEEDS_PROC
 def test_a_killed_process_ends_the_training_and_a_restart_resumes_it(tmp_path):
     run, launch = tmp_path / "run", [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     words = [*TRAIN, "--epochs", "200", "--checkpoint-every", "1", "--patience", "0"]
     options = ["--nproc-per-node", "2", "--max-restarts", "1", "-m", "fivestar", *words]
     with subprocess.Popen([*launch, *options, "--out", str(run)]) as job:
-        while not list(run.glob("checkpoint-[1-9]*")):
-            time.sleep(0.1)
-            assert job.poll() is None
-        children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-        os.kill(int(children[-1]), signal.SIGKILL)
+        _kill_one_process(job, run, "checkpoint-[1-9]*")
         assert job.wait(300) == 0
     history = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in history] == list(range(1, 201))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fivestar.cli.terminal import err, out
+from fivestar.cli.terminal import err, out, print_error
 from fivestar.errors import SettingsError
 
 Processes = Annotated[
@@ -54,6 +54,9 @@ def begin() -> None:
 def launch(processes: int) -> None:
     """Run this command in several processes on this machine, by torchrun, and exit."""
     from torch.distributed import run  # noqa: PLC0415  (slow to import)
+    from torch.distributed.elastic.multiprocessing.errors import (  # noqa: PLC0415
+        ChildFailedError,
+    )
 
     words = sys.argv[1:]
     for number, word in enumerate(words):
@@ -64,7 +67,12 @@ def launch(processes: int) -> None:
             del words[number]
             break
     options = ["--standalone", "--nproc-per-node", str(processes)]
-    run.main([*options, "-m", "fivestar", *words])
+    try:
+        run.main([*options, "-m", "fivestar", *words])
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        print_error(f"process {rank} of {processes} failed ({failure.exitcode}); see above")
+        raise typer.Exit(1) from None
     raise typer.Exit
 
 
