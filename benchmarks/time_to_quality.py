@@ -36,6 +36,7 @@ from train_speed import authors, pykeen_training
 
 import fivestar
 from fivestar.evaluation.report import evaluate
+from fivestar.experiments.ledger import provenance
 from fivestar.experiments.records import append_record, read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.graph.known_answers import with_reciprocals
@@ -271,6 +272,7 @@ def main() -> None:
             if (graph, contestant) not in done:
                 print(f"{graph}, {contestant}", flush=True)
                 line = {"data": graph, "contestant": contestant, "minutes": given.minutes}
+                line |= provenance()
                 append_record(RESULTS, line | run(graph, contestant, given.minutes))
     print(table(read_records(RESULTS)))
 
