@@ -207,8 +207,10 @@ def _read_table(folder: Path, name: str, entry: Mapping[str, Any], *, verify: bo
                 )
     except OSError as error:
         raise DamagedGraph(f"{path}: cannot be read: {error.strerror}") from error
-    # Not mapped: a file that is truncated meanwhile would end the process.
-    return pq.read_table(path, memory_map=False)
+    # Not mapped: a file that is truncated meanwhile would end the process. Not `read_table`, which
+    # imports pandas.
+    with pq.ParquetFile(path, memory_map=False) as file:
+        return file.read()
 
 
 def _vocabulary(kind: str, table: pa.Table) -> Vocabulary:

@@ -197,6 +197,8 @@ def _predict_relations(
     trained: TrainedModel, queries: Ids, top: int, which: Which
 ) -> Iterator[list[Prediction]]:
     """Answer relation queries; only the probabilities of the answers themselves are computed."""
+    if not len(queries):
+        return
     graph, facts = trained.graph, trained.graph.facts
     relations = np.arange(len(graph.relations))
     parts = []
@@ -211,8 +213,6 @@ def _predict_relations(
         order = order[allowed[order]][:top]
         rows = np.stack([np.full_like(order, head), order, np.full_like(order, tail)], axis=1)
         parts.append((rows, scores[order], known[order], np.arange(1, len(order) + 1)))
-    if not parts:
-        return
     array, scores, known, ranks = (np.concatenate(column) for column in zip(*parts, strict=True))
     triples = Triples.of(array)
     answers = predictions_of(

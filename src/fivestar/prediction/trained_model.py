@@ -493,15 +493,16 @@ class TrainedModel(Run):
         Args:
             queries: ids (n, 3) of head, relation and tail, −1 for the missing slot.
         """
-        facts = self.graph.facts
-        is_built = "known_answers" in self.__dict__
-        if is_built or len(facts) < _MANY_FACTS or len(queries) > _FEW_QUERIES:
+        splits = list(self.graph.splits.values())
+        is_small = sum(map(len, splits)) < _MANY_FACTS
+        if is_small or len(queries) > _FEW_QUERIES or "known_answers" in self.__dict__:
             return self.known_answers
         is_asked = np.zeros(len(self.graph.entities), bool)
         entities = queries[:, [0, 2]]
         is_asked[entities[entities >= 0]] = True
-        about = facts.take(is_asked[facts.heads] | is_asked[facts.tails])
-        return KnownAnswers.of(with_reciprocals(about, len(self.graph.relations)))
+        about = [facts.take(is_asked[facts.heads] | is_asked[facts.tails]) for facts in splits]
+        facts = sum(about[1:], start=about[0])
+        return KnownAnswers.of(with_reciprocals(facts, len(self.graph.relations)))
 
     @cached_property
     def held_out_keys(self) -> dict[Split, Keys]:

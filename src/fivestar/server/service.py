@@ -246,6 +246,7 @@ class ServedModel:
 
     def warm_up(self) -> None:
         """Build the indices that the first requests need."""
+        _ = self.model.known_answers  # not built for a few queries of a large graph
         entity, relation = self.graph.entities.name_of(0), self.graph.relations.name_of(0)
         self.model.predict([(entity, relation, "_"), ("_", relation, entity)], top=1)
         for search in (self.search, self._relation_search):
