@@ -83,6 +83,7 @@ export interface SearchScope {
   queries: number;
   num_queries: number;
   num_candidates: number;
+  num_second_answers: number;
   is_complete: boolean;
 }
 

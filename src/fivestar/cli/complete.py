@@ -48,6 +48,13 @@ def complete(
             show_default=False,
         ),
     ] = None,
+    second_answers: Annotated[
+        bool,
+        typer.Option(
+            help="Also triples that give an entity a second answer where nearly all others have "
+            "exactly one.",
+        ),
+    ] = True,
     out: Annotated[
         Path, typer.Option(help="Output file: .nt, .tsv or .parquet.", show_default=False)
     ],
@@ -59,7 +66,9 @@ def complete(
     from fivestar.prediction.completion import Goal  # noqa: PLC0415  (slow to import)
     from fivestar.prediction.completion_file import check_file  # noqa: PLC0415
 
-    Goal(threshold, top, slots, max_queries)  # refuse bad arguments before anything is loaded
+    Goal(
+        threshold, top, slots, max_queries, second_answers
+    )  # refuse bad arguments before anything is loaded
     check_file(out)
     model = fivestar.load(run)
     again = "run the same command again to resume"
@@ -70,6 +79,7 @@ def complete(
             relations=relation,
             slots=slots,
             max_queries=max_queries,
+            second_answers=second_answers,
             out=out,
             progress=progress,
         )

@@ -31,6 +31,7 @@ from fivestar.graph.queries import Queries
 from fivestar.graph.triples import Triples
 from fivestar.models.base import Model
 from fivestar.models.scoring import BATCH_SIZE, Tile, new_parts, score_answers, score_parts
+from fivestar.prediction.evidence import are_second_answers
 from fivestar.threads import coarse_threads
 
 if TYPE_CHECKING:
@@ -54,13 +55,16 @@ class Goal:
     """Either all triples with at least `threshold` probability, or the `top` most probable.
 
     With `max_queries`, each relation has a share of so many queries: one that has more heads and
-    tails than its share is searched among those with the most facts.
+    tails than its share is searched among those with the most facts. Without `second_answers`, a
+    triple is omitted if its head has another tail in train, or its tail another head, where nearly
+    all others have exactly one.
     """
 
     threshold: float | None = None
     top: int | None = None
     slots: Slots = "seen"
     max_queries: int | None = None
+    second_answers: bool = True
 
     def __post_init__(self) -> None:
         if (self.threshold is None) == (self.top is None):
@@ -100,9 +104,13 @@ class NewTriples:
         end = len(self) if goal.top is None else goal.top
         if goal.threshold is not None:
             end = int((self.probabilities >= goal.threshold).sum())
-        t = self.triples
-        rows = Triples(t.heads[:end], t.relations[:end], t.tails[:end])
-        return NewTriples(rows, self.probabilities[:end], self.log_probs[:end])
+        return self.take(slice(end))
+
+    def take(self, rows: slice | npt.NDArray[np.bool_]) -> NewTriples:
+        """Keep some rows."""
+        columns = (self.triples.heads, self.triples.relations, self.triples.tails)
+        triples = Triples(*(column[rows] for column in columns))
+        return NewTriples(triples, self.probabilities[rows], self.log_probs[rows])
 
     def __add__(self, other: NewTriples) -> NewTriples:
         return NewTriples.of(
@@ -136,6 +144,8 @@ class Completer:
         self.floor = floor
         # Number of queries per relation; relations that are not listed have no limit.
         self._max_queries: dict[int, int] = {}
+        # Number of probable triples omitted so far.
+        self.num_second_answers = 0
         self.model: Model = trained.model
         self.graph = trained.graph
         if goal.threshold is not None and trained.calibration is None:
@@ -168,6 +178,11 @@ class Completer:
         relation = np.full(len(pairs), number)
         triples = Triples(*(c.astype(np.int32) for c in (pairs[:, 0], relation, pairs[:, 1])))
         new = ~triples.are_in(self.graph.facts)
+        if not self.goal.second_answers:
+            facts = self.graph.train.take(self._train_rows(number))
+            is_second = are_second_answers(facts, triples.heads, triples.tails)
+            self.num_second_answers += int((new & is_second).sum())
+            new &= ~is_second
         h, t = pairs[new].T
         relations = np.full(len(h), number)
         forward = self._log_probs(Queries.for_tails(h, relations, count), t, tails.totals)
@@ -203,8 +218,7 @@ class Completer:
         if self.goal.slots == "all":
             domain = range_ = np.arange(len(self.graph.entities))
         else:
-            train, (order, first) = self.graph.train, self._rows_by_relation
-            rows = order[first[number] : first[number + 1]]
+            train, rows = self.graph.train, self._train_rows(number)
             domain, range_ = (
                 np.unique(column[rows]).astype(np.int64) for column in (train.heads, train.tails)
             )
@@ -220,6 +234,11 @@ class Completer:
         """Return the number of queries of a relation."""
         domain, range_, _ = self.slots(number)
         return len(domain) + len(range_)
+
+    def _train_rows(self, number: int) -> Ids:
+        """Return the training triples of a relation."""
+        order, first = self._rows_by_relation
+        return order[first[number] : first[number + 1]]
 
     @cached_property
     def _rows_by_relation(self) -> tuple[Ids, Ids]:

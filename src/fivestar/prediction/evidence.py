@@ -20,6 +20,7 @@ from fivestar.graph.vocabulary import Vocabulary
 from fivestar.prediction.paths import TripleIds
 from fivestar.prediction.predictions import Named
 
+Ids = npt.NDArray[np.integer]
 NUM_SIMILAR = 10
 # From this share on, having exactly one answer is the rule.
 _RULE = 0.9
@@ -126,3 +127,26 @@ def _other_answers(facts: Triples, given: int, answer: int, names: Vocabulary) -
     single_share = float((counts == 1).mean()) if len(counts) else 0.0
     example = Named.of(names, int(own[0])) if len(own) else None
     return OtherAnswers(len(own), example, single_share, bool(len(own)) and single_share >= _RULE)
+
+
+def are_second_answers(facts: Triples, heads: Ids, tails: Ids) -> npt.NDArray[np.bool_]:
+    """Return a mask of the new triples of a relation that `OtherAnswers.is_against` speaks against.
+
+    Args:
+        facts: the facts of the relation in train.
+        heads: ids (n,) of the heads of new triples.
+        tails: ids (n,) of their tails.
+    """
+    return _have_another(facts.heads, heads) | _have_another(facts.tails, tails)
+
+
+def _have_another(column: Ids, asked: Ids) -> npt.NDArray[np.bool_]:
+    """Return whether entities have an answer, where nearly all others have exactly one."""
+    given, counts = np.unique(column, return_counts=True)
+    if len(given) < 2:
+        return np.zeros(len(asked), bool)
+    place = np.minimum(np.searchsorted(given, asked), len(given) - 1)
+    own = np.where(given[place] == asked, counts[place], 0)
+    single = (counts == 1).sum() - (own == 1)
+    rule: npt.NDArray[np.bool_] = single >= _RULE * (len(given) - 1)
+    return (own > 0) & rule

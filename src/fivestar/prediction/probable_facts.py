@@ -34,6 +34,8 @@ class Searched:
         queries: number of queries answered: heads and tails of each relation.
         num_queries: number of queries that a full search would answer.
         num_candidates: number of pairs (head, tail), over all relations, that were candidates.
+        num_second_answers: number of probable facts that were left out: they would give an entity a
+            second tail (or head) where nearly every other one has exactly one.
     """
 
     relations: int
@@ -41,6 +43,7 @@ class Searched:
     queries: int
     num_queries: int
     num_candidates: int
+    num_second_answers: int
 
     @property
     def is_complete(self) -> bool:
@@ -64,9 +67,7 @@ class ProbableFacts:
         """Return the facts of one relation by id, or of all if it is None."""
         if relation is None:
             return self.new
-        rows = self.new.triples.relations == relation
-        triples = self.new.triples.take(rows)
-        return NewTriples(triples, self.new.probabilities[rows], self.new.log_probs[rows])
+        return self.new.take(self.new.triples.relations == relation)
 
     def as_arrow(self) -> pa.Table:
         """Return a table of ids, with what was searched as metadata."""
@@ -98,7 +99,8 @@ def find_probable_facts(
     """Return the most probable new facts of each relation, with at most `max_queries` queries.
 
     Heads and tails are those seen with the relation in train, as in `complete`, and an answer needs
-    a softmax probability of at least 1 % in one of its two queries.
+    a softmax probability of at least 1 % in one of its two queries. A fact that would give an
+    entity a second answer is left out where nearly all others have exactly one.
 
     Args:
         trained: the model.
@@ -107,7 +109,8 @@ def find_probable_facts(
         progress: called with (queries answered, queries in all).
     """
     trained.model.shard.require_whole()
-    completer = Completer(trained, Goal(top=per_relation, max_queries=max_queries))
+    goal = Goal(top=per_relation, max_queries=max_queries, second_answers=False)
+    completer = Completer(trained, goal)
     shares, needed = completer.limit_queries(range(len(trained.graph.relations)))
     chosen = np.flatnonzero(shares).tolist()
     total, done, num_candidates = int(shares.sum()), 0, 0
@@ -125,7 +128,12 @@ def find_probable_facts(
         num_candidates += len(domain) * len(range_)
         parts.append(completer.complete_relation(number, NO_TRIPLES, on_queries))
     searched = Searched(
-        len(chosen), int((needed > 0).sum()), total, int(needed.sum()), num_candidates
+        relations=len(chosen),
+        num_relations=int((needed > 0).sum()),
+        queries=total,
+        num_queries=int(needed.sum()),
+        num_candidates=num_candidates,
+        num_second_answers=completer.num_second_answers,
     )
     return ProbableFacts(_joined(parts), searched)
 

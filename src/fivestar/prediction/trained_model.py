@@ -309,6 +309,7 @@ class TrainedModel(Run):
         relations: Sequence[str] | None = None,
         slots: Slots = "seen",
         max_queries: int | None = None,
+        second_answers: bool = True,
         out: PathLike | None = None,
         progress: Progress | None = None,
     ) -> Completion:
@@ -321,6 +322,8 @@ class TrainedModel(Run):
             slots: heads and tails "seen" with the relation in train, or "all" entities.
             max_queries: at most this many queries, an equal share per relation, for the entities
                 with the most facts; without it, one per head and tail of each relation.
+            second_answers: also triples that give an entity a second tail (or head) where nearly
+                all others in train have exactly one.
             out: also write a new .tsv, .parquet or .nt file. An interrupted call with the same
                 arguments resumes.
             progress: called with (queries answered, queries in all).
@@ -331,7 +334,7 @@ class TrainedModel(Run):
         Raises:
             SettingsError: if neither or both of `top` and `threshold` are given.
         """
-        goal = Goal(threshold, top, slots, max_queries)
+        goal = Goal(threshold, top, slots, max_queries, second_answers)
         find = self.graph.relations.find
         chosen = None if relations is None else [find(name) for name in relations]
         if out is None:

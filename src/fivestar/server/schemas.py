@@ -270,7 +270,8 @@ class SearchScope(BaseModel):
     """How much was searched: all of it, or the heads and tails with the most facts.
 
     `queries` of `num_queries` were answered, in `relations` of `num_relations` relations;
-    `num_candidates` is the number of pairs of head and tail.
+    `num_candidates` is the number of pairs of head and tail. `num_second_answers` probable facts
+    were left out: they would give an entity a second answer where nearly all have exactly one.
     """
 
     relations: int
@@ -278,6 +279,7 @@ class SearchScope(BaseModel):
     queries: int
     num_queries: int
     num_candidates: int
+    num_second_answers: int
     is_complete: bool
 
 
