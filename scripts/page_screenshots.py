@@ -37,10 +37,10 @@ class Shot(NamedTuple):
 LYON = "entity=Lyon&relation=in_country"
 FRANCE = "entity=France&relation=neighbour_of"
 PHONE = (390, 844)
-EGYPT = "fact=Egypt&fact=in_continent&fact=Asia"
+KOSOVO = "fact=Kosovo&fact=language_spoken&fact=Bosnian"
 SHOTS = {
     "home": Shot("", "li.probable-fact"),
-    "why": Shot(EGYPT, ".probable-fact #why-body h4", (1280, 1240)),
+    "why": Shot(KOSOVO, ".probable-fact #why-body h4", (1280, 1240)),
     "answers": Shot(LYON, "li.answer"),
     "answers-why-dark": Shot(f"{LYON}&why=Germany", "#why-body h4", (1280, 1100), "dark"),
     "sphere": Shot("view=geometry&relation=capital_of&s=1", ".stage canvas", (1280, 1000)),
@@ -51,7 +51,7 @@ SHOTS = {
     "comparison-dark": Shot("view=compare", ".disagreement", theme="dark"),
     "compare": Shot(f"view=compare&{FRANCE}", ".columns li.answer"),
     "phone-home": Shot("", "li.probable-fact", PHONE),
-    "phone-why-dark": Shot(EGYPT, ".probable-fact #why-body h4", PHONE, "dark"),
+    "phone-why-dark": Shot(KOSOVO, ".probable-fact #why-body h4", PHONE, "dark"),
     "phone-answers": Shot(LYON, "li.answer", PHONE),
     "phone-sphere-dark": Shot("view=geometry&relation=capital_of", ".stage canvas", PHONE, "dark"),
     "phone-map": Shot("view=map", 'canvas.map[data-method="tsne"]', PHONE),
