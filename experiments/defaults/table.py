@@ -160,6 +160,29 @@ def defaults_table(found: Scores, finals: Trials) -> str:
     return markdown_table(rows)
 
 
+def precision_table(trials: Trials, finals: Trials) -> str:
+    """Return the default with products in float32 and in bfloat16, means over the same seeds."""
+    rows = [["graph", "seeds", "float32", "bfloat16", "difference", "CPU minutes"]]
+    plain = [t | {"setting": "float32-seed0"} for t in finals if t["setting"] == "fivestar-default"]
+    own = {(t["setting"], t["data"]): t for t in plain + trials}
+    for graph in ORDER:
+        pairs = [
+            (own[f"float32-seed{seed}", graph], own[f"bf16-seed{seed}", graph])
+            for seed in range(3)
+            if (f"float32-seed{seed}", graph) in own and (f"bf16-seed{seed}", graph) in own
+        ]
+        if not pairs:
+            continue
+        exact, rough = (
+            sum(trial["valid_mrr"] for trial in column) / len(pairs)
+            for column in zip(*pairs, strict=True)
+        )
+        minutes = " / ".join(f"{trial['cpu_minutes']:.2g}" for trial in pairs[0])
+        difference = f"{rough - exact:+.4f}".replace("-", "−")
+        rows.append([graph, str(len(pairs)), mrr(exact), mrr(rough), difference, minutes])
+    return markdown_table(rows)
+
+
 def _is_fivestar(trial: dict[str, Any], graph: str) -> bool:
     return trial["data"] == graph and trial["setting"].startswith("fivestar")
 
@@ -287,6 +310,7 @@ def page() -> str:
         "BUDGET": budget_table(budgets, finals, ledger),
         "EXPONENTS": exponents_table(exponents, scores),
         "SELF": self_answers(trials, finals),
+        "PRECISION": precision_table(read_trials(path, "precision"), finals),
         "MODELS": models_table(read_trials(path, "models")),
         "ARMS": regularization_table.table(regularization, "off-diagonal-lr 0.1"),
         "FORMER_ARMS": regularization_table.table(regularization, None),

@@ -231,6 +231,16 @@ def test_narrowest_screens(visiting, address, name):
     assert cut_off(visit.page) == []
 
 
+def test_the_map_is_above_the_fold_of_the_narrowest_screens(visiting, address):
+    """However many types the legend has."""
+    visit = visiting(address, viewport={"width": 320, "height": 640}, has_touch=True)
+    visit.open("view=map&method=pca")
+    canvas, legend = visit.page.locator("canvas.map"), visit.page.locator(".map-parts > .legend")
+    expect(canvas).to_be_visible()
+    assert canvas.bounding_box()["y"] < 400
+    assert legend.bounding_box()["y"] > canvas.bounding_box()["y"]
+
+
 def test_api_docs_work_offline(visiting, address):
     visit = visiting(address)
     visit.page.goto(f"{address}/docs")

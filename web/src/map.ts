@@ -23,7 +23,7 @@ export class MapView {
   private readonly methods = byId("map-methods");
   private readonly state = h("p", { class: "hint map-state", role: "status" });
   private readonly count = h("p", { class: "hint map-count" });
-  private readonly frame = h("div");
+  private readonly frame = h("div", { class: "map-parts" });
   private scatter: Scatter | null = null;
 
   constructor() {
