@@ -33,12 +33,12 @@ _PATIENCE = 600
 COMMANDS = {
     "generate": "graph generate --entities 5000000 --relations 100 --triples 25000000 "
     "--out graph-5000000-5",
-    "train": "train graph-5000000-5 --out run --optimizer row-adagrad --max-minutes 3 "
+    "train": "train graph-5000000-5 --out run --optimizer row-adagrad --max-minutes 10 "
     "--validation-queries 2000",
     "evaluate": "evaluate run --sampled 2000",
     "ask": "ask run e102 inverse_1 _ --top 5",
     "similar": "similar run e102 --top 5",
-    "complete": "complete run --relation symmetric_5 --top 100 --out new.tsv",
+    "complete": "complete run --relation symmetric_5 --top 100 --max-queries 500 --out new.tsv",
     "serve": f"serve run --port {_PORT}",
 }
 PATH, REQUEST = "/api/predict/tails", {"head": "e102", "relation": "inverse_1", "top": 3}
