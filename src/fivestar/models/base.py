@@ -85,9 +85,16 @@ class Model(nn.Module, ABC):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize the tables: normal × 1e-3."""
-        with torch.no_grad():
-            for table in (self.entities, self.relations):
-                initialize_normal(table, generator)
+        initialize_normal(self.entities, generator, self.shard)
+        initialize_normal(self.relations, generator)
+
+    @property
+    def resets_shards(self) -> bool:
+        """Whether `reset_parameters` gives a shard the rows that it would have in the whole table.
+
+        If not, each process initializes a whole table in a file and keeps its rows.
+        """
+        return type(self).reset_parameters is Model.reset_parameters
 
     def transform_pairwise(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return the queries (B, K, D) of B heads, each by each of K relations."""
@@ -224,8 +231,10 @@ class Model(nn.Module, ABC):
 
 
 @torch.no_grad()
-def initialize_normal(table: Tensor, generator: torch.Generator) -> None:
-    """Initialize a table normal × 1e-3.
+def initialize_normal(
+    table: Tensor, generator: torch.Generator, shard: Shard | None = None
+) -> None:
+    """Initialize a table, or the rows of a shard, normal × 1e-3.
 
     On a CPU part by part, because torch passes over all of a table three times, and each pass over
     one in a mapped file reads and writes it. The numbers are those of one part.
@@ -235,10 +244,25 @@ def initialize_normal(table: Tensor, generator: torch.Generator) -> None:
     >>> _ = whole.normal_(generator=torch.Generator().manual_seed(0)).mul_(INIT_STD)
     >>> torch.equal(parts, whole)
     True
+    >>> shard = Shard(1 << 16, rank=1, size=3)
+    >>> rows = torch.empty(len(shard), 17)
+    >>> initialize_normal(rows, torch.Generator().manual_seed(0), shard)
+    >>> torch.equal(rows, whole[shard.start : shard.stop])
+    True
     """
-    numbers = table.view(-1)
+    numbers, offset, total = table.view(-1), 0, table.numel()
+    is_shard = shard is not None and not shard.is_whole
+    if shard is not None and is_shard:
+        offset, total = shard.start * table.shape[1], shard.num_entities * table.shape[1]
     # The rest belongs to the last part: torch generates less than 16 numbers in another way.
-    count = max(1, len(numbers) // _INIT_NUMBERS) if table.device.type == "cpu" else 1
+    count = max(1, total // _INIT_NUMBERS) if generator.device.type == "cpu" else 1
     for part in range(count):
-        end = len(numbers) if part == count - 1 else (part + 1) * _INIT_NUMBERS
-        numbers[part * _INIT_NUMBERS : end].normal_(generator=generator).mul_(INIT_STD)
+        start = part * _INIT_NUMBERS
+        end = total if part == count - 1 else start + _INIT_NUMBERS
+        if not is_shard:
+            numbers[start:end].normal_(generator=generator).mul_(INIT_STD)
+            continue
+        drawn = torch.empty(end - start, device=generator.device).normal_(generator=generator)
+        low, high = max(start, offset), min(end, offset + len(numbers))
+        if low < high:
+            numbers[low - offset : high - offset] = drawn[low - start : high - start] * INIT_STD

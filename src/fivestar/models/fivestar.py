@@ -137,6 +137,11 @@ class FiveStarE(Model):
             raise SettingsError("epsilon softens the pole, which only denominator mobius has")
         return options
 
+    @property
+    def resets_shards(self) -> bool:
+        """Entities have the default initialization."""
+        return True
+
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize normal × 1e-3; `identity` and `rotation` add a map that fixes 0 and ∞.
 

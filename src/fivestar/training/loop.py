@@ -167,6 +167,9 @@ class Trainer:
         if model.shard.is_whole:
             model.reset_parameters(torch.Generator(self.device).manual_seed(seed))
             return
+        if model.resets_shards and self.device.type == "cpu":
+            model.reset_parameters(torch.Generator().manual_seed(seed))
+            return
         whole = self._mapped_model()
         whole.reset_parameters(torch.Generator().manual_seed(seed))
         weights = whole.state_dict()
