@@ -54,10 +54,10 @@ _TOLERANCE = 1e-4
 class Goal:
     """Either all triples with at least `threshold` probability, or the `top` most probable.
 
-    With `max_queries`, each relation has a share of so many queries: one that has more heads and
-    tails than its share is searched among those with the most facts. Without `second_answers`, a
-    triple is omitted if its head has another tail in train, or its tail another head, where nearly
-    all others have exactly one.
+    With `max_queries`, each relation gets an equal share of that many queries; one with more heads
+    and tails than its share is searched among those with the most facts. Without `second_answers`,
+    a triple is omitted if its head has another tail in train, or its tail another head, where
+    nearly all others have exactly one.
     """
 
     threshold: float | None = None

@@ -19,9 +19,10 @@ from fivestar.prediction.predictions import (
     Named,
 )
 from fivestar.runs.run import Run
+from fivestar.threads import coarse_threads
 
-# Embeddings compared at once.
-_CHUNK = 1 << 14
+# Embeddings compared at once: few enough for the cache.
+_CHUNK = 1 << 11
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def analogous_facts(
 
 
 @torch.no_grad()
+@coarse_threads()
 def cosine_similarities(model: Model, entities: list[int]) -> Tensor:
     """Return the cosines (n, N) of n centered embeddings with all N; 0 for the center itself."""
     table = model.entities
