@@ -211,7 +211,7 @@ export function scopeText(scope: SearchScope): string {
   const seconds = scope.num_second_answers;
   const omitted =
     seconds > 0 &&
-    `${plural(seconds, "probable fact")} ${seconds === 1 ? "is" : "are"} left out, which would give an entity a second answer where nearly all others have exactly one.`;
+    `${plural(seconds, "probable fact")} ${seconds === 1 ? "is" : "are"} omitted, which would give an entity a second answer where nearly all others have exactly one.`;
   const rule = ["Heads and tails are entities that have the relation on that side in train.", omitted].filter(Boolean).join(" ");
   if (is_complete) {
     return `Of ${plural(pairs, "possible fact")} of ${plural(relations, "relation")}, those that are not in the graph were compared. ${rule}`;

@@ -262,7 +262,7 @@ def initialize_normal(
         if not is_shard:
             numbers[start:end].normal_(generator=generator).mul_(INIT_STD)
             continue
-        drawn = torch.empty(end - start, device=generator.device).normal_(generator=generator)
+        normal = torch.empty(end - start, device=generator.device).normal_(generator=generator)
         low, high = max(start, offset), min(end, offset + len(numbers))
         if low < high:
-            numbers[low - offset : high - offset] = drawn[low - start : high - start] * INIT_STD
+            numbers[low - offset : high - offset] = normal[low - start : high - start] * INIT_STD

@@ -34,7 +34,7 @@ class Searched:
         queries: number of queries answered: heads and tails of each relation.
         num_queries: number of queries that a full search would answer.
         num_candidates: number of pairs (head, tail), over all relations, that were candidates.
-        num_second_answers: number of probable facts that were left out: they would give an entity a
+        num_second_answers: number of probable facts that were omitted: they would give an entity a
             second tail (or head) where nearly every other one has exactly one.
     """
 
@@ -100,7 +100,7 @@ def find_probable_facts(
 
     Heads and tails are those seen with the relation in train, as in `complete`, and an answer needs
     a softmax probability of at least 1 % in one of its two queries. A fact that would give an
-    entity a second answer is left out where nearly all others have exactly one.
+    entity a second answer is omitted where nearly all others have exactly one.
 
     Args:
         trained: the model.

@@ -271,7 +271,7 @@ class SearchScope(BaseModel):
 
     `queries` of `num_queries` were answered, in `relations` of `num_relations` relations;
     `num_candidates` is the number of pairs of head and tail. `num_second_answers` probable facts
-    were left out: they would give an entity a second answer where nearly all have exactly one.
+    were omitted: they would give an entity a second answer where nearly all have exactly one.
     """
 
     relations: int
