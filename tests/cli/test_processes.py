@@ -82,6 +82,7 @@ def test_query_groups_are_resumed_in_one_process(tmp_path):
     assert second == pytest.approx(first, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_groups_that_do_not_divide_the_processes_are_refused(tmp_path):
     done = command(*TRAIN, "--processes", 3, "--query-groups", 2, "--out", tmp_path / "run")
     assert done.returncode == 1

@@ -589,6 +589,7 @@ def test_weights_that_change_while_they_are_copied_are_refused(run_folder, monke
         pass
 
 
+@pytest.mark.slow
 def test_a_server_whose_workers_cannot_start_gives_up(run_folder, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run_folder, folder)

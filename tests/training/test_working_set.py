@@ -42,8 +42,12 @@ def slow(*case):
         ("fivestar", {"batch_size": 5000}, 140),
         ("fivestar", {"batch_size": 5000, "refit": True}, 140),
         slow("murp", {"batch_size": 5000, "objective": "softmax"}, 200),
-        ("fivestar", {"batch_size": 5000, "reciprocals": False}, 160),
-        ("transe", {"batch_size": 5000, **SAMPLED, "num_negatives": 500, "reciprocals": True}, 130),
+        slow("fivestar", {"batch_size": 5000, "reciprocals": False}, 160),
+        slow(
+            "transe",
+            {"batch_size": 5000, **SAMPLED, "num_negatives": 500, "reciprocals": True},
+            130,
+        ),
         (
             "fivestar",
             {"batch_size": 5000, "objective": "negative-sampling", "num_negatives": 300},
