@@ -32,3 +32,9 @@ def test_page_matches_the_results(folder, page):
     assert generated == (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), (
         f"run python {folder}/table.py"
     )
+
+
+def test_times_to_quality_are_those_of_the_results():
+    command = [sys.executable, str(ROOT / "benchmarks" / "time_to_quality.py"), "--table"]
+    table = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+    assert table.strip() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
