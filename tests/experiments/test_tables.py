@@ -114,6 +114,13 @@ def test_the_nell_graphs_share_their_settings():
     assert recipe_file("wn18rr", "fivestar") not in files
 
 
+def test_a_dimension_can_have_a_recipe_of_its_own():
+    large, small = (recipe("wn18rr", "fivestar", {"model": {"dim": dim}}) for dim in (500, 100))
+    assert (large.training.precision, small.training.precision) == ("bf16", "float32")
+    assert recipe_file("wn18rr", "fivestar", 7) == recipe_file("wn18rr", "fivestar")
+    assert recipe_file("wn18rr", "fivestar", 500) != recipe_file("wn18rr", "fivestar")
+
+
 def test_a_misspelled_table_gets_a_suggestion():
     with pytest.raises(SettingsError, match="did you mean 'table-nell'"):
         published_table("table-nel")

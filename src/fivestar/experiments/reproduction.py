@@ -1,8 +1,8 @@
 """Train and evaluate the runs of a table: resumable at any moment, within a time limit.
 
-The settings are data, in `recipes/GRAPH/MODEL.toml`, or shared by a family of graphs (nell-995-h25,
--h50, …): the protocol of the paper, which tunes on h25 and uses the result on the other three and
-at the other dimension.
+The settings are data, in `recipes/GRAPH/MODEL.toml`, or `MODEL-DIM.toml` for one dimension, or
+shared by a family of graphs (nell-995-h25, -h50, …): the protocol of the paper, which tunes on h25
+and uses the result on the other three and at the other dimension.
 
 Each run has its own folder, named by its settings. When it is trained it is evaluated on test and
 recorded in the ledger, and never trained again. A process that is killed or reaches its time limit
@@ -51,10 +51,14 @@ _FAMILIES = ("nell-995",)
 _SEARCH_SEED = 0
 
 
-def recipe_file(graph: str, model: str) -> Path | None:
-    """Return the recipe of a model on a graph; None if it is trained as published."""
+def recipe_file(graph: str, model: str, dim: int | None = None) -> Path | None:
+    """Return the recipe of a model on a graph: that of the dimension, if it has one.
+
+    None if the model is trained as published.
+    """
     folders = [graph, *(family for family in _FAMILIES if graph.startswith(f"{family}-"))]
-    files = (RECIPES / folder / f"{model}.toml" for folder in folders)
+    names = [f"{model}-{dim}.toml", f"{model}.toml"]
+    files = (RECIPES / folder / name for folder in folders for name in names)
     return next((file for file in files if file.is_file()), None)
 
 
@@ -75,7 +79,7 @@ def recipe(
     >>> recipe("wn18rr", "fivestar", {"model": {"dim": 50}}).training.num_candidates
     4096
     """
-    file = file or recipe_file(graph, model)
+    file = file or recipe_file(graph, model, changes.get("model", {}).get("dim"))
     protocol = _package_values(_PROTOCOL)
     if file is None:
         values = dict(protocol)
