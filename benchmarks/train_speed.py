@@ -141,7 +141,9 @@ class PykeenTraining(NamedTuple):
     step: Callable[[Any], None]
 
 
-def pykeen_training(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> PykeenTraining:
+def pykeen_training(
+    graph: fivestar.KnowledgeGraph, dim: int, rows: int, lr: float = 0.1
+) -> PykeenTraining:
     """Return PyKEEN's training, batches of this many queries."""
     from pykeen.models import ComplEx
     from pykeen.training import LCWATrainingLoop
@@ -155,7 +157,7 @@ def pykeen_training(graph: fivestar.KnowledgeGraph, dim: int, rows: int) -> Pyke
     )
     loss = "CrossEntropyLoss"
     model = ComplEx(triples_factory=factory, embedding_dim=dim, random_seed=0, loss=loss)
-    optimizer = torch.optim.Adagrad(model.get_grad_params(), lr=0.1)
+    optimizer = torch.optim.Adagrad(model.get_grad_params(), lr=lr)
     loop = LCWATrainingLoop(model=model, triples_factory=factory, optimizer=optimizer)
     loader = loop._create_training_data_loader(
         factory, sampler=None, batch_size=rows, drop_last=True, shuffle=True
