@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.models.forms import made
 
+from fivestar import make_settings, read_graph
 from fivestar.errors import SettingsError
 from fivestar.geometry.poincare_ball import MARGIN, expmap, project
 from fivestar.models.registry import make_model
 from fivestar.runs.settings import TrainingSettings
+from fivestar.training.gathered_rows import grad_of
+from fivestar.training.loop import Trainer
 from fivestar.training.optimizers import (
     Optimizer,
     WeightAverage,
@@ -264,3 +267,36 @@ def test_without_averages_nothing_is_swapped():
     own = model.entities.detach().clone()
     with WeightAverage(3).swapped_into(model):
         assert torch.equal(model.entities, own)
+
+
+MANY_RELATIONS = read_graph([(f"e{i % 40}", f"r{i % 40}", f"e{5 * i % 47}") for i in range(90)])
+
+
+@pytest.mark.parametrize("objective", ["softmax", "negative-sampling"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "sgd", "adam", "riemannian-sgd"])
+@pytest.mark.parametrize("reciprocals", [True, False])
+def test_touched_relations_train_as_all_relations(optimizer, objective, reciprocals, monkeypatch):
+    settings = make_settings(
+        {
+            "model": {"name": "murp" if optimizer == "riemannian-sgd" else "fivestar", "dim": 4},
+            "training": {
+                "objective": objective,
+                "optimizer": optimizer,
+                "lr": 0.05,
+                "reciprocals": reciprocals,
+                "regularizer": "none",
+                "epochs": 2,
+                "batch_size": 10,
+                "evaluate_every": 0,
+                "patience": 0,
+            },
+        }
+    )
+    trained, is_sparse = [], []
+    for limit in (0, 1 << 20):
+        monkeypatch.setattr("fivestar.training.step._LARGE_TABLE", limit)
+        model = Trainer(MANY_RELATIONS, settings).run(lambda _: None)
+        trained.append([table.detach() for table in model.parameters()])
+        is_sparse.append(grad_of(model.relations).is_sparse)
+    assert is_sparse == [True, False]
+    assert all(map(torch.equal, *trained))

@@ -17,6 +17,20 @@ def grad_of(tensor: Tensor) -> Tensor:
     return tensor.grad
 
 
+def sparse_grad(table: Tensor, touched: Tensor, rows: Tensor | None = None) -> Tensor:
+    """Return a gradient of a table that holds only some of its rows.
+
+    Args:
+        table: (N, width).
+        touched: (M,) distinct ids in ascending order.
+        rows: (M, width) the gradient of these rows; by default zeros.
+    """
+    rows = table.new_zeros(len(touched), table.shape[1]) if rows is None else rows
+    return torch.sparse_coo_tensor(
+        touched[None], rows, table.shape, is_coalesced=True, check_invariants=False
+    )
+
+
 @contextmanager
 def summed_gradients(model: Model) -> Iterator[None]:
     """Sum what is added within the context to gradients that all processes have.
@@ -29,11 +43,19 @@ def summed_gradients(model: Model) -> Iterator[None]:
         return
     shared = [parameter for parameter in model.parameters() if parameter is not model.entities]
     before = [grad_of(parameter) for parameter in shared]
-    for parameter in shared:
-        parameter.grad = torch.zeros_like(parameter)
+    for parameter, grad in zip(shared, before, strict=True):
+        if grad.is_sparse:
+            parameter.grad = sparse_grad(parameter, grad.indices()[0])
+        else:
+            parameter.grad = torch.zeros_like(parameter)
     yield
     for parameter, grad in zip(shared, before, strict=True):
-        parameter.grad = grad.add_(model.shard.sum(grad_of(parameter)))
+        _values(grad).add_(model.shard.sum(_values(grad_of(parameter))))
+        parameter.grad = grad
+
+
+def _values(grad: Tensor) -> Tensor:
+    return grad.values() if grad.is_sparse else grad
 
 
 class EntityGrad:
@@ -53,15 +75,12 @@ class EntityGrad:
         table = model.entities
         if touched is not None:
             touched = model.shard.local(touched).rows
-        num_rows, width = len(table) if touched is None else len(touched), table.shape[1]
         self.touched = touched
-        self.rows = table.new_zeros(num_rows, width) if rows is None else rows
         if touched is None:
-            table.grad = self.rows
+            table.grad = self.rows = torch.zeros_like(table) if rows is None else rows
         else:
-            table.grad = torch.sparse_coo_tensor(
-                touched[None], self.rows, table.shape, is_coalesced=True, check_invariants=False
-            )
+            table.grad = sparse_grad(table, touched, rows)
+            self.rows = table.grad.values()
 
     def index_of(self, rows: Tensor) -> Tensor:
         """Return the rows of the gradient that belong to rows of the entity table."""
@@ -112,8 +131,10 @@ class GatheredRows:
     def relations(self, ids: Tensor) -> Tensor:
         """Return rows of the relation table."""
         table = self.model.relations
-        leaf = self._gather(table, ids)
-        self._leaves.append((leaf, grad_of(table), ids.reshape(-1), None))
+        leaf, index, grad = self._gather(table, ids), ids.reshape(-1), grad_of(table)
+        if grad.is_sparse:
+            index = torch.searchsorted(grad.indices()[0], index.contiguous())
+        self._leaves.append((leaf, _values(grad), index, None))
         return leaf
 
     def _gather_entities(self, table: Tensor, table_grad: Tensor, ids: Tensor) -> Tensor:

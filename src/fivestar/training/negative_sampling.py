@@ -111,7 +111,7 @@ class NegativeStep(Step):
             candidates = list(candidates)
             used = [batch.entities, *(ids.flatten() for ids in candidates)]
             touched = torch.unique(torch.cat(used))
-        entity_grad = self._zero_grad(touched)
+        entity_grad = self._zero_grad(touched, batch.relations)
         total = self.model.entities.new_zeros(())
         for part, ids in zip(parts, candidates, strict=True):
             own = self.model.shard.own_part(len(ids))

@@ -62,7 +62,7 @@ class Optimizer:
             if self.training.clip:
                 clip_gradients(self.model, self.training.clip)
             grad = grad_of(self.model.entities)
-            with self._slower_off_diagonal():
+            with self._touched_relations(), self._slower_off_diagonal():
                 self._update(grad)
             if self.training.optimizer != "riemannian-sgd":
                 touched = grad.indices()[0] if is_sparse and not is_adam else None
@@ -78,6 +78,36 @@ class Optimizer:
             self._step_by_rows(grad)
         else:
             self.torch_optimizer.step()
+
+    @contextmanager
+    def _touched_relations(self) -> Iterator[None]:
+        """Leave relations without a gradient, which would stay unchanged, out of the update.
+
+        Within the context the relation table and its optimizer state are those of the others. Adam
+        updates all relations.
+        """
+        table, state = self.model.relations, self.torch_optimizer.state[self.model.relations]
+        whole, grad = table.data, grad_of(table)
+        if not grad.is_sparse:
+            yield
+            return
+        table.grad = None
+        if self.training.optimizer == "adam":
+            table.grad = grad.to_dense()
+            yield
+            table.grad = grad
+            return
+        touched, sums = grad.indices()[0], state.get("sum")
+        table.data = whole.index_select(0, touched)
+        table.grad = grad.values()
+        if sums is not None:
+            state["sum"] = sums.index_select(0, touched)
+        yield
+        whole.index_copy_(0, touched, table.data)
+        if sums is not None:
+            state["sum"] = sums.index_copy_(0, touched, state["sum"])
+        table.grad = None
+        table.data, table.grad = whole, grad
 
     @contextmanager
     def _slower_off_diagonal(self) -> Iterator[None]:

@@ -5,7 +5,8 @@ Gather rows → transform → score candidates → objective → backward → sc
 candidates, all entities or a sample; `negative_sampling.NegativeStep` each triple with its own.
 
 A step that touches few entities costs what it touches: it gives the entity table a sparse gradient,
-which holds only these rows, and nothing in it depends on the number of entities.
+which holds only these rows, and nothing in it depends on the number of entities. So does a large
+relation table.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fivestar.training.candidates import (
     own_sample,
     sample_candidates,
 )
-from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of
+from fivestar.training.gathered_rows import EntityGrad, GatheredRows, grad_of, sparse_grad
 from fivestar.training.mapped_tables import prefetch
 from fivestar.training.objectives import (
     SOFTMAX,
@@ -41,6 +42,9 @@ from fivestar.training.objectives import (
 from fivestar.training.queries import Batch
 from fivestar.training.regularizers import Regularizer
 from fivestar.training.relation_loss import NO_RELATION_LOSS, RelationLoss
+
+# Numbers in a relation table from which on a sparse gradient pays.
+_LARGE_TABLE = 1 << 20
 
 
 class Step(ABC):
@@ -55,6 +59,7 @@ class Step(ABC):
         for parameter in model.parameters():
             if parameter is not model.entities:
                 parameter.grad = torch.zeros_like(parameter)
+        self._dense_relations = grad_of(model.relations)
 
     def gradients(self, batch: Batch) -> Tensor:
         """Return the loss of a batch; its gradients replace those of the model's tables."""
@@ -74,10 +79,23 @@ class Step(ABC):
         What is sampled, and what the loss is divided by, is that of the whole batch.
         """
 
-    def _zero_grad(self, touched: Tensor | None) -> EntityGrad:
-        """Set all gradients to 0; return that of the entities, or of those that are touched."""
+    def _zero_grad(self, touched: Tensor | None, relations: Tensor | None = None) -> EntityGrad:
+        """Set all gradients to 0.
+
+        Args:
+            touched: the entities that the step touches, ids in ascending order; None: all.
+            relations: the relations that it touches, in any order; None: all.
+
+        Returns:
+            The gradient of the entities, or of those that are touched.
+        """
+        few = None if relations is None else self._few_relations(relations)
+        if few is None:
+            self.model.relations.grad = self._dense_relations
         for parameter in self.model.parameters():
-            if parameter is not self.model.entities:
+            if parameter is self.model.relations and few is not None:
+                parameter.grad = sparse_grad(parameter, few)
+            elif parameter is not self.model.entities:
                 grad_of(parameter).zero_()
         if touched is not None:
             return EntityGrad(self.model, touched)
@@ -86,6 +104,14 @@ class Step(ABC):
         rows = split_work(len(self._dense), self._dense.numel(), self._dense.device)
         run_parts([self._dense[part].zero_ for part in rows], self._dense.device)
         return EntityGrad(self.model, rows=self._dense)
+
+    def _few_relations(self, relations: Tensor) -> Tensor | None:
+        """Return distinct relations in ascending order, if they are few of a large table."""
+        table = self.model.relations
+        if table.numel() < _LARGE_TABLE:
+            return None
+        touched = torch.unique(relations)
+        return touched if 2 * len(touched) <= len(table) else None
 
 
 @dataclass(frozen=True)
@@ -141,7 +167,8 @@ class CandidateStep(Step):
                 prefetch(self.model.entities, touched)
         if sample is not None:
             sample = own_sample(sample, self.model.shard)
-        entity_grad = self._zero_grad(touched)
+        relations = None if self.loss.relation_loss.weight else batch.relations
+        entity_grad = self._zero_grad(touched, relations)
         add = self._add_head_queries if batch.exhaustive else self._add_tail_queries
         parts = batch.parts(self.workspace.rows, self.model.shard.own_part(size.queries))
         losses = [add(part, size, sample, entity_grad) for part in parts]
