@@ -1,17 +1,20 @@
-"""Measure how the cost of a training step depends on the number of entities.
+"""Measure how the cost of a training step depends on the numbers of entities and relations.
 
-Steps of sampled softmax or of negative sampling on random graphs that differ in the number of
-entities alone: batches, sampled candidates and the triples per query are the same. The sizes
+Steps of sampled softmax or of negative sampling on random graphs that differ in these numbers
+alone: batches, sampled candidates and the triples per query are the same. The sizes
 alternate within one process; numbers are medians over windows. The ratio is that of CPU seconds,
 which other processes on the machine disturb least. The memory is what one size has added after
 its first step.
 
     python benchmarks/step_cost.py --entities 1e4 1e5 1e6 5e6 --optimizer row-adagrad
+    python benchmarks/step_cost.py --entities 1e5 --relations 100 15000 --dim 64 --batch-size 4096 \
+      --optimizer row-adagrad --steps 4
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -39,12 +42,12 @@ _CPU = torch.device("cpu")
 Contestant = Callable[[], int]
 
 
-def steps_of(entities: int, arguments: argparse.Namespace) -> Contestant:
-    """Return the steps of a training on a random graph of this many entities."""
+def steps_of(entities: int, relations: int, arguments: argparse.Namespace) -> Contestant:
+    """Return the steps of a training on a random graph of this size."""
     rng = np.random.default_rng(0)
-    columns = (rng.integers(0, n, _TRIPLES) for n in (entities, _RELATIONS, entities))
-    queries = GroupedQueries.of(Triples.of(np.stack(list(columns), axis=1)), _RELATIONS)
-    model = make_model("fivestar", entities, 2 * _RELATIONS, arguments.dim)
+    columns = (rng.integers(0, n, _TRIPLES) for n in (entities, relations, entities))
+    queries = GroupedQueries.of(Triples.of(np.stack(list(columns), axis=1)), relations)
+    model = make_model("fivestar", entities, 2 * relations, arguments.dim)
     generator = torch.Generator().manual_seed(0)
     model.reset_parameters(generator)
     training = TrainingSettings(optimizer=arguments.optimizer, lr=0.1)
@@ -76,6 +79,7 @@ def main() -> None:
     """Measure all sizes in turns and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entities", type=float, nargs="+", default=[1e4, 1e5, 1e6])
+    parser.add_argument("--relations", type=int, nargs="+", default=[_RELATIONS])
     parser.add_argument("--dim", type=int, default=100)
     parser.add_argument("--batch-size", type=int, default=500)
     parser.add_argument("--num-candidates", type=int, default=4096)
@@ -84,15 +88,15 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=7)
     parser.add_argument("--steps", type=int, default=40, help="steps per window")
     arguments = parser.parse_args()
-    sizes = [int(size) for size in arguments.entities]
+    sizes = list(itertools.product(map(int, arguments.entities), arguments.relations))
     contestants, memory = {}, {}
     for size in sizes:
         before = resident()
-        contestants[size] = steps_of(size, arguments)
+        contestants[size] = steps_of(*size, arguments)
         contestants[size]()
         memory[size] = resident() - before
-    wall: dict[int, list[float]] = {size: [] for size in sizes}
-    cpu: dict[int, list[float]] = {size: [] for size in sizes}
+    wall: dict[tuple[int, int], list[float]] = {size: [] for size in sizes}
+    cpu: dict[tuple[int, int], list[float]] = {size: [] for size in sizes}
     for window in range(arguments.windows + 1):
         for size, take_step in contestants.items():
             start, cpu_start = time.perf_counter(), time.process_time()
@@ -101,11 +105,12 @@ def main() -> None:
                 wall[size].append((time.perf_counter() - start) / triples * 1e6)
                 cpu[size].append((time.process_time() - cpu_start) / triples * 1e6)
     print(f"{arguments.optimizer}, {torch.get_num_threads()} threads; per million triples:")
-    print("| entities | seconds | CPU seconds | ratio | memory |\n|---|---|---|---|---|")
+    print("| entities | relations | seconds | CPU seconds | ratio | memory |")
+    print("|---|---|---|---|---|---|")
     for size in sizes:
         ratio = statistics.median(a / b for a, b in zip(cpu[size], cpu[sizes[0]], strict=True))
         print(
-            f"| {size:,} | {statistics.median(wall[size]):.1f} "
+            f"| {size[0]:,} | {size[1]:,} | {statistics.median(wall[size]):.1f} "
             f"| {statistics.median(cpu[size]):.1f} | {ratio:.2f} | {format_bytes(memory[size])} |"
         )
 
