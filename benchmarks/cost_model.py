@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -38,6 +39,7 @@ from scale import ALTERNATIVES, merged, other_cpu_seconds
 from fivestar.experiments.records import append_record, read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.models.similarity import TILE
+from fivestar.training.step import LARGE_TABLE
 
 ROOT = Path(__file__).parents[1]
 MACHINES, SCALE = ROOT / "results" / "machine.jsonl", ROOT / "results" / "scale.jsonl"
@@ -49,6 +51,8 @@ _PASSES = {"touched": 1 + 8, "candidates": 6}
 # Copies per answer with its penalty (as `training/resources.py` counts them), per query in the
 # transformation with its backward pass, and per relation in the optimizer.
 _ANSWER_PASSES, _QUERY_PASSES, _RELATION_PASSES = 16, 20, 8
+# Of a large table, touched relations and their accumulators are copied to be updated, and back.
+_RELATION_COPIES = 8
 _COLLECTIVES = 6
 # Of a relation of 5★E, for each number of an entity.
 _RELATION_WIDTH = 4
@@ -99,13 +103,21 @@ def seconds_per_step(step: Step, machine: Machine, threads: int = 1, processes: 
     numbers = width * (_PASSES["touched"] * touched + _PASSES["candidates"] * candidates)
     numbers += width * _ANSWER_PASSES * step.triples / processes
     numbers += width * (1 + _RELATION_WIDTH) * _QUERY_PASSES * step.queries
-    # A relation has a reciprocal one.
-    numbers += width * _RELATION_WIDTH * _RELATION_PASSES * 2 * step.relations
+    numbers += width * _RELATION_WIDTH * _relation_rows(step, width * _RELATION_WIDTH)
     seconds += _FLOAT * numbers / machine.row_bytes
     if processes > 1:
         seconds += wire_bytes(step, processes) / machine.wire_bytes
         seconds += _COLLECTIVES * machine.latency
     return seconds
+
+
+def _relation_rows(step: Step, width: int) -> float:
+    """Return the number of rows of relations that are read or written, each pass counted."""
+    rows = 2 * step.relations  # a relation has a reciprocal one
+    touched = rows * -math.expm1(-step.queries / rows)  # of queries with random relations
+    if rows * width < LARGE_TABLE or 2 * touched > rows:
+        return _RELATION_PASSES * rows
+    return (_RELATION_PASSES + _RELATION_COPIES) * touched
 
 
 def wire_bytes(step: Step, processes: int) -> float:

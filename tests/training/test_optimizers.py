@@ -294,7 +294,7 @@ def test_touched_relations_train_as_all_relations(optimizer, objective, reciproc
     )
     trained, is_sparse = [], []
     for limit in (0, 1 << 20):
-        monkeypatch.setattr("fivestar.training.step._LARGE_TABLE", limit)
+        monkeypatch.setattr("fivestar.training.step.LARGE_TABLE", limit)
         model = Trainer(MANY_RELATIONS, settings).run(lambda _: None)
         trained.append([table.detach() for table in model.parameters()])
         is_sparse.append(grad_of(model.relations).is_sparse)

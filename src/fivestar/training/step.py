@@ -44,7 +44,7 @@ from fivestar.training.regularizers import Regularizer
 from fivestar.training.relation_loss import NO_RELATION_LOSS, RelationLoss
 
 # Numbers in a relation table from which on a sparse gradient pays.
-_LARGE_TABLE = 1 << 20
+LARGE_TABLE = 1 << 20
 
 
 class Step(ABC):
@@ -108,7 +108,7 @@ class Step(ABC):
     def _few_relations(self, relations: Tensor) -> Tensor | None:
         """Return distinct relations in ascending order, if they are few of a large table."""
         table = self.model.relations
-        if table.numel() < _LARGE_TABLE:
+        if table.numel() < LARGE_TABLE:
             return None
         touched = torch.unique(relations)
         return touched if 2 * len(touched) <= len(table) else None
