@@ -583,9 +583,12 @@ def test_served_weights_cannot_be_changed(run_folder):
     assert torch.equal(load_run(run_folder).model.entities, before)
 
 
-def test_weights_that_change_while_they_are_copied_are_refused(run_folder, monkeypatch):
-    monkeypatch.setattr(weights_module, "verified_files", lambda _: {"model.safetensors": "0"})
-    with pytest.raises(DamagedRun, match="changes while it is read"), sealed_copies([run_folder]):
+def test_copied_weights_are_those_of_the_manifest(run_folder, monkeypatch):
+    monkeypatch.setattr(weights_module, "listed_files", lambda _: {"model.safetensors": "\0" * 999})
+    with (
+        pytest.raises(DamagedRun, match="has changed since it was written"),
+        sealed_copies([run_folder]),
+    ):
         pass
 
 

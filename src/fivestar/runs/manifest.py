@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from fivestar.errors import DamagedRun, SourceNotFound
@@ -17,12 +18,31 @@ FORMAT = "fivestar-run"
 VERSION = 1
 
 
-def verified_files(folder: Path) -> dict[str, str]:
+def verified_files(folder: Path, unused: Collection[str] = ()) -> dict[str, str]:
     """Verify all files that the manifest of a run lists, and return their hashes by name.
+
+    Args:
+        folder: The folder of the run.
+        unused: Names of files that are not read, so their content is not verified.
 
     Raises:
         SourceNotFound: There is no such folder.
         DamagedRun: A file is missing or has changed, or training has not ended.
+    """
+    files = listed_files(folder)
+    for name, digest in files.items():
+        file = folder / name
+        if name not in unused and file_hash(file) != digest:
+            raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
+    return files
+
+
+def listed_files(folder: Path) -> dict[str, str]:
+    """Return the hashes of the files that the manifest of a run lists, by name.
+
+    Raises:
+        SourceNotFound: There is no such folder.
+        DamagedRun: A file is missing, or training has not ended.
     """
     if not folder.is_dir():
         what = f"{folder} is a file" if folder.exists() else f"no folder {folder}"
@@ -38,14 +58,12 @@ def verified_files(folder: Path) -> dict[str, str]:
         files = read_manifest(path.read_bytes(), str(path))
     except OSError as error:
         raise DamagedRun(f"{path}: is not the manifest of a run ({error})") from error
-    for name, digest in files.items():
+    for name in files:
         file = (folder / name).resolve()
         if not file.is_relative_to(folder.resolve()):
             raise DamagedRun(f"{path}: names a file outside of the folder: {name!r}")
         if not file.is_file():
             raise DamagedRun(f"{file}: is missing; restore it or train again")
-        if file_hash(file) != digest:
-            raise DamagedRun(f"{file}: has changed since it was written; restore it or train again")
     return files
 
 

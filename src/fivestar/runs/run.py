@@ -265,7 +265,7 @@ def load_run(
         DownloadFailed: The run of an address cannot be downloaded.
     """
     path = locate_run(folder)
-    verified = verified_files(path)
+    verified = verified_files(path, unused=() if weights is None else (WEIGHTS,))
     settings = _read_run_settings(path)
     # Each file is hashed once: those of the graph are normally listed by the run.
     graph = load_graph(path / "graph", verify="graph/train.parquet" not in verified)

@@ -29,7 +29,7 @@ class CostModel:
         inner = similarity.inner if isinstance(similarity, Biased) else similarity
         factor = 1 if isinstance(inner, InnerProduct) else _ELEMENTWISE
         self._num_relations = len(graph.relations)
-        self._num_facts = len(graph.facts)
+        self._num_facts = sum(map(len, graph.splits.values()))
         self._transform = _TRANSFORM * max(dim, model.entities.shape[1])
         self.tail = float(num_entities * dim * factor)
         self.head = self.tail

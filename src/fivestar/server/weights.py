@@ -14,8 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fivestar.errors import DamagedRun
-from fivestar.files import file_hash
-from fivestar.runs.manifest import MANIFEST, read_manifest, verified_files
+from fivestar.runs.manifest import MANIFEST, listed_files, read_manifest
 from fivestar.runs.run import WEIGHTS
 
 try:
@@ -55,12 +54,17 @@ def is_current(copy: Path, folder: Path) -> bool:
         listed = read_manifest((folder / MANIFEST).read_bytes(), str(folder))
     except OSError:
         return True  # loading the run says what is wrong
-    return file_hash(copy) == listed.get(WEIGHTS)
+    return _name(listed.get(WEIGHTS)) in str(copy.readlink())
+
+
+def _name(digest: str | None) -> str:
+    """Return the name of a copy, which tells what it holds, so that nobody hashes it again."""
+    return f"{WEIGHTS}:{hashlib.sha256(ascii(digest).encode()).hexdigest()}"
 
 
 def _sealed_copy(folder: Path) -> int:
-    digest = verified_files(folder).get(WEIGHTS)
-    descriptor = os.memfd_create(WEIGHTS, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    digest = listed_files(folder).get(WEIGHTS)
+    descriptor = os.memfd_create(_name(digest), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     hashed = hashlib.sha256()
     try:
         with (folder / WEIGHTS).open("rb") as file, os.fdopen(os.dup(descriptor), "wb") as copy:
@@ -74,5 +78,7 @@ def _sealed_copy(folder: Path) -> int:
         raise DamagedRun(f"{folder}: its weights cannot be copied: {error.strerror}") from error
     if hashed.hexdigest() != digest:
         os.close(descriptor)
-        raise DamagedRun(f"{folder / WEIGHTS}: changes while it is read; restore it or train again")
+        raise DamagedRun(
+            f"{folder / WEIGHTS}: has changed since it was written; restore it or train again"
+        )
     return descriptor
