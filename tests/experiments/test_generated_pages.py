@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from fivestar.experiments import results
+from fivestar.experiments.ledger import read_ledger
+from fivestar.experiments.records import read_records
+from fivestar.experiments.searches import read_searches
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -38,3 +43,16 @@ def test_times_to_quality_are_those_of_the_results():
     command = [sys.executable, str(ROOT / "benchmarks" / "time_to_quality.py"), "--table"]
     table = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
     assert table.strip() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def test_classes_of_relations_are_those_of_the_best_runs(monkeypatch):
+    monkeypatch.setattr(results, "_difference", lambda *_: None)  # slow, and not compared here
+    ledger = ROOT / "results" / "ledger.jsonl"
+    entries, searches = read_ledger(ledger), read_searches(ledger)
+    for line in read_records(ROOT / "results" / "relation_classes.jsonl"):
+        names = "fivestar", line["other"]
+        pairs = results.compare_models(entries, ledger.parent, *names, [line["data"]], searches)
+        (pair,) = (pair for pair in pairs if pair.dim == line["dim"])
+        assert line["settings"] == [cell.entries[0].settings for cell in pair.cells], (
+            "run python experiments/paper_method/relation_classes.py"
+        )
