@@ -14,6 +14,7 @@ from fivestar.evaluation.topk import AnswerFilter, answer_log_probs, top_k
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import both_sides
 from fivestar.runs.settings import TrainingSettings
+from fivestar.training.gathered_rows import grad_of
 from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
 from fivestar.training.objectives import BCE, SOFTMAX
 from fivestar.training.optimizers import Optimizer
@@ -101,6 +102,16 @@ def test_every_loss_stays_on_its_device(name, reciprocals):
 def test_every_optimizer_stays_on_its_device(optimizer, name):
     model = on_meta("complex")
     assert set(run_step(model, CandidateStep(model, LOSSES[name], 16), optimizer)) <= STATED
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam", "sgd"])
+def test_touched_relations_stay_on_their_device(optimizer, monkeypatch):
+    monkeypatch.setattr("fivestar.training.step.LARGE_TABLE", 0)
+    form = "fivestar mobius hermitian inner"
+    model = made(form, len(GRAPH.entities), 50 * RELATIONS, dtype=torch.float32).to(META).train()
+    reads = run_step(model, CandidateStep(model, LOSSES["sampled"], 16), optimizer)
+    assert grad_of(model.relations).is_sparse
+    assert set(reads) <= STATED | {"Step._few_relations"}
 
 
 @pytest.mark.parametrize("reciprocals", [True, False])

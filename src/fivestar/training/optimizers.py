@@ -91,13 +91,13 @@ class Optimizer:
         if not grad.is_sparse:
             yield
             return
+        touched, sums = grad.indices()[0], state.get("sum")
         table.grad = None
         if self.training.optimizer == "adam":
-            table.grad = grad.to_dense()
+            table.grad = torch.zeros_like(whole).index_copy_(0, touched, grad.values())
             yield
             table.grad = grad
             return
-        touched, sums = grad.indices()[0], state.get("sum")
         table.data = whole.index_select(0, touched)
         table.grad = grad.values()
         if sums is not None:
