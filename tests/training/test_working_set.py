@@ -40,7 +40,7 @@ def slow(*case):
     ("model", "training", "bound"),
     [
         ("fivestar", {"batch_size": 5000}, 140),
-        ("fivestar", {"batch_size": 5000, "refit": True}, 140),
+        slow("fivestar", {"batch_size": 5000, "refit": True}, 140),
         slow("murp", {"batch_size": 5000, "objective": "softmax"}, 200),
         slow("fivestar", {"batch_size": 5000, "reciprocals": False}, 160),
         slow(
