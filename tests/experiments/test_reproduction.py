@@ -69,12 +69,12 @@ def job(seed=0, **training):
     return Job("graph", make_settings(values))
 
 
-def reproduced(jobs, folder, watcher=None, minutes=0.0):
+def reproduced(jobs, folder, watcher=None, minutes=0.0, clock="wall"):
     def read(_):
         return people_graph()
 
     arguments = (folder / "ledger.jsonl", folder / "runs", "a test", read, watcher or Watcher())
-    return reproduce(jobs, *arguments, minutes)
+    return reproduce(jobs, *arguments, minutes, clock)
 
 
 def metrics(entry):
@@ -149,6 +149,17 @@ def test_a_budget_searches_each_cell_once_and_further_seeds_use_what_it_found(tm
     assert again.begun == []
 
 
+def test_a_search_counts_cpu_time_and_keeps_the_precision(tmp_path, monkeypatch):
+    monkeypatch.setattr("fivestar.training.resources._has_bf16", lambda _: True)
+    training = {"threads": 1, "precision": "bf16"}
+    jobs = make_jobs(["graph"], ["complex"], [4], [0], training, seconds=3.0)
+    (entry,) = reproduced(jobs, tmp_path, clock="cpu").done
+    (search,) = read_searches(tmp_path / "ledger.jsonl")
+    assert (search.clock, search.settings) == ("cpu", entry.settings)
+    assert search.seconds_used <= 3.5
+    assert entry.settings_values["training"]["precision"] == "bf16"
+
+
 def test_other_graphs_and_dimensions_use_the_search_on_one_graph(tmp_path):
     graphs, training = ["one", "two"], {"threads": 1}
     jobs = make_jobs(graphs, ["complex"], [4, 6], [0], training, seconds=3.0, search_on="two")
@@ -200,6 +211,8 @@ def test_a_damaged_file_of_searches_is_refused_with_its_line(tmp_path):
         (["--search-on", "nell-995-h25", "--budget", "9s", "--graphs", "nell-995-h50"], "among"),
         (["--budget", "9s", "--run-minutes", "3"], "omit --settings and --run-minutes"),
         (["--budget", "soon"], "soon"),
+        (["--clock", "cpu", "--threads", "1"], "add --budget"),
+        (["--clock", "cpu", "--budget", "9s"], "--threads 1"),
     ],
 )
 def test_options_of_a_search_that_contradict_each_other_are_refused(options, problem, tmp_path):

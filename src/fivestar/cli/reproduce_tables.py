@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +14,7 @@ from fivestar.cli.terminal import resumable, warn
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 Minutes = Annotated[
     float,
@@ -68,6 +68,21 @@ SearchOn = Annotated[
         show_default=False,
     ),
 ]
+BudgetClock = Annotated[
+    Literal["wall", "cpu"],
+    typer.Option(
+        help="What a --budget counts: wall time, or the CPU time of one thread, which is the same "
+        "on an idle machine and a busy one.",
+    ),
+]
+Precision = Annotated[
+    Literal["float32", "tf32", "bf16", "auto"] | None,
+    typer.Option(
+        help="Precision of the matrix products, instead of that of the recipes (auto: bf16 where "
+        "the device and the model support it).",
+        show_default=False,
+    ),
+]
 Threads = Annotated[int, typer.Option(help="CPU threads (0: all).", min=0)]
 Out = Annotated[
     Path | None,
@@ -106,6 +121,8 @@ class Wanted:
     settings: list[Path] | None
     budget: str | None
     search_on: str | None
+    clock: Literal["wall", "cpu"]
+    precision: str | None
     threads: int
     out: Path | None
     ledger: Path | None
@@ -131,7 +148,9 @@ def run_table(wanted: Wanted) -> None:
     table = published_table(wanted.name)
     place = ledger_file(wanted.ledger)
     dims = wanted.dim or [min(table.dims)]
-    training: dict[str, float] = {"threads": wanted.threads}
+    training: dict[str, Any] = {"threads": wanted.threads}
+    if wanted.precision is not None:
+        training["precision"] = wanted.precision
     if wanted.run_minutes:
         training["max_minutes"] = wanted.run_minutes
     models = _some_of(table.labels, wanted.models, "--models")
@@ -143,16 +162,20 @@ def run_table(wanted: Wanted) -> None:
             f"--settings for {', '.join(idle)}, which is not among the models to train"
         )
     seconds = 0.0 if wanted.budget is None else parse_duration(wanted.budget)
-    if seconds and (wanted.run_minutes or files):
-        raise SettingsError("--budget searches for the settings: omit --settings and --run-minutes")
-    if wanted.search_on is not None and (not seconds or wanted.search_on not in graphs):
-        raise SettingsError("--search-on needs a --budget, and a graph that is among the --graphs")
+    _check_search(wanted, seconds, graphs, files)
     jobs = make_jobs(
         graphs, models, dims, range(wanted.seeds), training, files, seconds, wanted.search_on
     )
     with resumable(f"run the same command again to resume: finished runs are in {place}"):
         outcome = reproduce(
-            jobs, place, wanted.runs, table.name, read_graph, WatchedJobs(), wanted.minutes
+            jobs,
+            place,
+            wanted.runs,
+            table.name,
+            read_graph,
+            WatchedJobs(),
+            wanted.minutes,
+            wanted.clock,
         )
     if outcome.remaining:
         say(f"{len(outcome.remaining)} of {len(jobs)} runs left; run the same command again")
@@ -163,6 +186,18 @@ def run_table(wanted: Wanted) -> None:
     if wanted.out is not None:
         for path in write_table(found, wanted.out):
             say(f"saved {path}")
+
+
+def _check_search(
+    wanted: Wanted, seconds: float, graphs: Sequence[str], files: Mapping[str, Path]
+) -> None:
+    """Raise SettingsError if the options of a search contradict each other."""
+    if seconds and (wanted.run_minutes or files):
+        raise SettingsError("--budget searches for the settings: omit --settings and --run-minutes")
+    if wanted.search_on is not None and (not seconds or wanted.search_on not in graphs):
+        raise SettingsError("--search-on needs a --budget, and a graph that is among the --graphs")
+    if wanted.clock == "cpu" and (not seconds or wanted.threads != 1):
+        raise SettingsError("--clock cpu counts the time of one thread: add --budget, --threads 1")
 
 
 def _some_of(all_names: Iterable[str], text: str | None, option: str) -> list[str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -26,7 +26,13 @@ from typing import Any, Protocol
 
 from fivestar.errors import Diverged, NonFiniteScore, OutputError, Paused
 from fivestar.experiments.ledger import Entry, find_entry, read_ledger, record, settings_of
-from fivestar.experiments.searches import Search, find_search, read_searches, record_search
+from fivestar.experiments.searches import (
+    BudgetClock,
+    Search,
+    find_search,
+    read_searches,
+    record_search,
+)
 from fivestar.files import make_folder, try_file_lock
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.defaults import CURRENT
@@ -35,6 +41,7 @@ from fivestar.runs.manifest import MANIFEST
 from fivestar.runs.run import Run, load_run
 from fivestar.runs.settings import Settings, make_settings, read_values
 from fivestar.runs.units import format_duration
+from fivestar.training.clock import cpu_time
 from fivestar.training.loop import Callback, StepCallback
 from fivestar.training.search.time_budget import (
     BudgetWatcher,
@@ -49,6 +56,8 @@ RECIPES = Path(__file__).with_name("recipes")
 _PROTOCOL = RECIPES / "protocol.toml"
 _FAMILIES = ("nell-995",)
 _SEARCH_SEED = 0
+# The training settings that a search within a budget takes from its job.
+_GIVEN = ("seed", "threads", "precision")
 
 
 def recipe_file(graph: str, model: str, dim: int | None = None) -> Path | None:
@@ -111,7 +120,7 @@ class Job:
 
     Attributes:
         graph: Name of the graph.
-        settings: Its settings; with a budget only model, dimension, seed and threads count.
+        settings: Its settings; with a budget only those of `_GIVEN` count.
         seconds: Time to search for all other settings and to train with the best; 0: no search.
         searched_on: The graph and the dimension of the search; None: its own.
     """
@@ -223,6 +232,7 @@ def reproduce(
     read: GraphReader,
     watcher: Watcher,
     minutes: float = 0,
+    clock: BudgetClock = "wall",
 ) -> Outcome:
     """Train and evaluate the jobs that are not in the ledger yet.
 
@@ -234,6 +244,7 @@ def reproduce(
         read: Loads a graph by name.
         watcher: Receives the progress.
         minutes: Time limit (0: none).
+        clock: What the time budget of a job counts.
     """
     deadline = time.monotonic() + 60 * minutes if minutes else None
     outcome = Outcome()
@@ -257,9 +268,11 @@ def reproduce(
                 continue
             try:
                 if job.seconds:
-                    run = _search(job, runs, read, watcher.searching(job, number, len(jobs)))
+                    search_watcher = watcher.searching(job, number, len(jobs))
+                    with cpu_time() if clock == "cpu" else nullcontext():
+                        run = _search(job, runs, read, search_watcher)
                     if _search_of(job, ledger) is None:
-                        record_search(run, job.folder(runs), ledger)
+                        record_search(run, job.folder(runs), ledger, clock)
                 else:
                     on_epoch, on_step = watcher.started(job, number, len(jobs))
                     run = _train(job, runs, read, on_epoch, _until(deadline, on_step))
@@ -349,7 +362,7 @@ def _search(job: Job, runs: Path, read: GraphReader, watcher: BudgetWatcher) -> 
     settings = job.settings
     values = {
         "model": {"name": settings.model.name, "dim": settings.model.dim},
-        "training": {"seed": settings.training.seed, "threads": settings.training.threads},
+        "training": {name: getattr(settings.training, name) for name in _GIVEN},
     }
     budget = dt.timedelta(seconds=job.seconds)
     return train_within(read(job.graph), values, budget, folder, watcher)

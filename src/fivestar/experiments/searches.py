@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +17,9 @@ from fivestar.errors import DamagedLedger
 from fivestar.experiments.records import append_record, read_records
 from fivestar.runs.identity import HASH_DIGITS, settings_hash
 from fivestar.runs.run import TRIALS, Run
+
+# What the time of a search counts: wall time, or the CPU time of its one thread.
+BudgetClock = Literal["wall", "cpu"]
 
 
 class Search(BaseModel):
@@ -30,6 +33,7 @@ class Search(BaseModel):
     seed: int = Field(ge=0)
     seconds: float = Field(gt=0)
     seconds_used: float = Field(ge=0)
+    clock: BudgetClock = "wall"
     settings_tried: int = Field(ge=0)
     # Hash of the settings that were chosen, as in the ledger.
     settings: str = Field(pattern=f"^[0-9a-f]{{{HASH_DIGITS}}}$")
@@ -77,13 +81,14 @@ def find_search(
     return next((s for s in searches if s.cell == cell and s.seconds == seconds), None)
 
 
-def record_search(run: Run, folder: Path, ledger: Path) -> Search:
+def record_search(run: Run, folder: Path, ledger: Path, clock: BudgetClock) -> Search:
     """Add the search of a run that was trained within a time budget.
 
     Args:
         run: The run.
         folder: Its folder, which lists the trials.
         ledger: The ledger that the run belongs to.
+        clock: What its time counted.
     """
     budget, settings = run.metrics["budget"], run.settings
     line = {
@@ -93,6 +98,7 @@ def record_search(run: Run, folder: Path, ledger: Path) -> Search:
         "seed": settings.training.seed,
         "seconds": budget["seconds"],
         "seconds_used": budget["seconds_used"],
+        "clock": clock,
         "settings_tried": budget["trials"],
         "settings": settings_hash(settings),
         "valid_mrr": round(run.metrics["valid"]["mrr"], 6),

@@ -252,7 +252,8 @@ def _our_line(row: OurRow, graph: str) -> str:
 
 def describe_search(search: Search) -> str:
     """Return the number of settings that a search tried, and its time."""
-    return f"{search.settings_tried} settings in {search.seconds / 60:g} min"
+    kind = " of CPU time" if search.clock == "cpu" else ""
+    return f"{search.settings_tried} settings in {search.seconds / 60:g} min{kind}"
 
 
 def _runs(cell: Cell) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -36,6 +35,7 @@ from fivestar.training.checkpoint import (
     read_progress,
     save_checkpoint,
 )
+from fivestar.training.clock import now
 from fivestar.training.entity_vectors import EntityVectors
 from fivestar.training.mapped_tables import (
     mapped_zeros,
@@ -343,7 +343,7 @@ class Trainer:
         training, progress = self.training, self.progress
         order = torch.Generator().manual_seed(training.seed * 1_000_003 + progress.epoch)
         batches = self.queries.batches(training.batch_size, order, self.device, progress.step)
-        began = time.perf_counter()
+        began = now()
         self.model.train()
         self._in_tables(random_access)
         pool: Tensor | None = None
@@ -352,11 +352,11 @@ class Trainer:
                 pool = batch.pool
                 self._in_tables(partial(prefetch, rows=pool))
             self._take_step(step, batch)
-            now = time.perf_counter()
-            seconds = self.model.shard.from_first(now - began)
+            taken = now()
+            seconds = self.model.shard.from_first(taken - began)
             progress.epoch_seconds += seconds
             progress.seconds += seconds
-            began = now
+            began = taken
             if on_step is not None:
                 on_step(progress.epoch + progress.step / self.steps)
             if self._out_of_time():
@@ -384,7 +384,7 @@ class Trainer:
             progress.epoch % training.evaluate_every == 0 or self._finished()
         ):
             line |= self._validate()
-        progress.seconds += self.model.shard.from_first(time.perf_counter() - began)
+        progress.seconds += self.model.shard.from_first(now() - began)
         line["seconds"] = progress.seconds
         return line
 

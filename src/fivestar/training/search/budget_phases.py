@@ -6,7 +6,6 @@ stopped; the search and the final trainings continue from their own journal and 
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from fivestar.files import write_atomic
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import CHECKPOINT, HISTORY, WORK, Run
 from fivestar.runs.settings import make_settings
+from fivestar.training.clock import now
 from fivestar.training.loop import Trainer
 from fivestar.training.search.budget_state import (
     BudgetWatcher,
@@ -57,12 +57,12 @@ def default_trainer(graph: KnowledgeGraph, request: Request, number: int) -> tup
     """
     # The first optimizer of a process imports a large part of torch; that is not startup time.
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])
-    began = time.monotonic()
+    began = now()
     model = {**request.values.get("model", {}), "name": request.models[number]}
     if request.dims:
         model["dim"] = request.dims[0]
     trainer = Trainer(graph, make_settings({**request.values, "model": model}))
-    startup = time.monotonic() - began
+    startup = now() - began
     space = space_around(trainer.settings, request.fixed, len(graph.entities), request.dims)
     if not space.choices:
         raise SettingsError(

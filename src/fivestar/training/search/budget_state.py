@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from fivestar.errors import DamagedRun, OutputError
 from fivestar.files import make_folder, write_atomic
 from fivestar.runs.run import TRIALS, WORK
 from fivestar.runs.settings import Settings
+from fivestar.training.clock import now
 from fivestar.training.loop import Callback, StepCallback
 from fivestar.training.search.schedule import Schedule, Speed
 from fivestar.training.search.trials import Tried, Watcher
@@ -105,7 +105,7 @@ def _state_file(folder: Path) -> Path:
 
 
 class Clock:
-    """The wall time that a run has used over all its processes, written to a file every second."""
+    """The time that a run has used over all its processes, written to a file every second."""
 
     def __init__(self, file: Path, seconds: float, seconds_used: float) -> None:
         self.seconds = seconds
@@ -113,13 +113,13 @@ class Clock:
         self._before = seconds_used
         with suppress(OSError, ValueError):
             self._before += float(file.read_text())
-        self._began = time.monotonic()
+        self._began = now()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._tick, daemon=True)
 
     def used(self) -> float:
         """Return the seconds used."""
-        return self._before + time.monotonic() - self._began
+        return self._before + now() - self._began
 
     def left(self) -> float:
         """Return the seconds left, below 0 if there are none."""

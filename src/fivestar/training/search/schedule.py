@@ -7,7 +7,6 @@ first trial starts: it is derived from a short measurement, with a margin.
 from __future__ import annotations
 
 import math
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.runs.settings import Settings
 from fivestar.runs.units import format_duration
+from fivestar.training.clock import now
 from fivestar.training.loop import Trainer
 from fivestar.training.search.space import with_point
 from fivestar.training.search.trials import REDUCTION, rungs_below
@@ -102,10 +102,10 @@ def measure(trainer: Trainer, startup: float, allowed: float, folder: Path) -> S
         allowed: seconds for the steps; at least a few steps are taken.
         folder: folder for a checkpoint.
     """
-    times = [time.perf_counter()]
+    times = [now()]
 
     def on_step(epochs: float) -> None:
-        times.append(time.perf_counter())
+        times.append(now())
         enough = len(times) > _FEWEST_STEPS and times[-1] - times[0] >= allowed
         if enough or epochs >= 1:
             raise Paused("measured")
@@ -114,10 +114,10 @@ def measure(trainer: Trainer, startup: float, allowed: float, folder: Path) -> S
         trainer.run(on_step=on_step)
     skipped = 1 if len(times) > 2 else 0  # the first step is slower
     step = (times[-1] - times[skipped]) / (len(times) - 1 - skipped)
-    began = time.perf_counter()
+    began = now()
     trainer.folder = folder
     trainer.save_checkpoint()
-    checkpoint = time.perf_counter() - began
+    checkpoint = now() - began
     known, validation = _validation(trainer)
     calibrated = min(1.0, _CALIBRATED / len(trainer.graph.valid))
     files = 2 * checkpoint + _FILES * min(checkpoint, _LONGEST_SYNC)
@@ -134,15 +134,15 @@ def measure(trainer: Trainer, startup: float, allowed: float, folder: Path) -> S
 def _validation(trainer: Trainer) -> tuple[float, float]:
     """Return the seconds to index the known answers, and (from a sample) of a validation."""
     graph, valid = trainer.graph, trainer.graph.valid
-    began = time.perf_counter()
+    began = now()
     known = KnownAnswers.of(with_reciprocals(graph.facts, len(graph.relations)))
-    indexed = time.perf_counter() - began
+    indexed = now() - began
     count = 64
     while True:
         sample = Triples.of(valid.array[:: max(1, len(valid) // count)])
-        began = time.perf_counter()
+        began = now()
         evaluate(trainer.model, graph, sample, known, trainer.sizes.score_bytes)
-        seconds = time.perf_counter() - began
+        seconds = now() - began
         if seconds >= _LONG_ENOUGH or len(sample) == len(valid):
             return indexed, seconds * len(valid) / len(sample)
         count *= 4

@@ -8,7 +8,6 @@ whose settings are tried again. The test split is never used.
 from __future__ import annotations
 
 import random
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from fivestar.extras import require
 from fivestar.files import file_lock, make_folder, try_file_lock, write_atomic
 from fivestar.runs.identity import learned_settings
 from fivestar.runs.settings import Settings
+from fivestar.training.clock import now
 from fivestar.training.search.journal import Journal
 from fivestar.training.search.space import Range, with_point
 from fivestar.training.search.trials import (
@@ -86,9 +86,9 @@ class Search:
             watcher: receives the progress.
             out: settings file that holds the best settings after each trial.
         """
-        ends = time.monotonic() + 60 * self.plan.minutes if self.plan.minutes else None
+        ends = now() + 60 * self.plan.minutes if self.plan.minutes else None
         with self._working() as worker:
-            while ends is None or time.monotonic() + self._shortest_trial() <= ends:
+            while ends is None or now() + self._shortest_trial() <= ends:
                 with file_lock(self._lock):
                     trial = self._next(worker)
                 if trial is None:

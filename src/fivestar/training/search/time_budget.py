@@ -11,7 +11,6 @@ import datetime as dt
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.run import WORK, Run, begin_run, read_begun_run, run_lock
 from fivestar.runs.settings import make_settings
 from fivestar.runs.units import parse_duration
+from fivestar.training.clock import now
 from fivestar.training.loop import Trainer
 from fivestar.training.search.budget_phases import Phases, default_trainer
 from fivestar.training.search.budget_state import (
@@ -66,11 +66,11 @@ def train_within(
     Raises:
         SettingsError: if no setting is left to search, or there are no validation triples.
     """
-    began = time.monotonic()
+    began = now()
     request = _request(graph, values, parse_duration(budget), models, dims)
     trainer, startup = default_trainer(graph, request, 0)  # raises if the settings are invalid
     with _folder(graph, trainer, State(request=request), out) as folder:
-        seconds_used += time.monotonic() - began
+        seconds_used += now() - began
         with _working(folder, request.seconds, seconds_used) as clock:
             phases = Phases(folder, graph, watcher, clock, saved=out is not None)
             return phases.complete((trainer, startup))

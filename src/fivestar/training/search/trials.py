@@ -7,7 +7,6 @@ reached the same rung. Either way it has the learning-rate schedule of its full 
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any, Literal, Protocol
 from fivestar.errors import Paused
 from fivestar.graph.knowledge_graph import KnowledgeGraph
 from fivestar.runs.settings import Settings
+from fivestar.training.clock import now
 from fivestar.training.loop import Callback, StepCallback, Trainer
 from fivestar.training.search.space import Space, with_point
 
@@ -102,7 +102,7 @@ def run_trial(trial: Any, plan: Plan, watcher: Watcher, ends: float | None) -> f
         trial: Optuna's trial, with its parameters.
         plan: the search it belongs to.
         watcher: receives the progress.
-        ends: when time is over, on the clock `time.monotonic`; None: never.
+        ends: when time is over, on the clock of `training.clock`; None: never.
 
     Returns:
         The validation MRR.
@@ -114,14 +114,14 @@ def run_trial(trial: Any, plan: Plan, watcher: Watcher, ends: float | None) -> f
     settings = _settings(trial, plan)
     last = plan.rungs[-1] if plan.rungs else settings.training.epochs
     shown, on_step = watcher.begins(trial.number, trial.params, last)
-    began = time.perf_counter()
+    began = now()
     trainer = Trainer(plan.graph, settings)
 
     def on_epoch(line: dict[str, Any]) -> None:
         shown(line)
         trial.set_user_attr("epochs", line["epoch"])
         if line["epoch"] in plan.rungs:
-            _judge_at_rung(trial, plan, trainer, time.perf_counter() - began, ends)
+            _judge_at_rung(trial, plan, trainer, now() - began, ends)
         elif "valid_mrr" in line and not plan.rungs:
             trial.report(line["valid_mrr"], line["epoch"])
             if trial.should_prune():
@@ -170,7 +170,7 @@ def _judge_at_rung(
     if epochs == plan.rungs[-1]:
         raise _LastRungReached
     needed = seconds * (plan.rungs[level + 1] / epochs - 1)
-    if trial.should_prune() or (ends is not None and time.monotonic() + needed > ends):
+    if trial.should_prune() or (ends is not None and now() + needed > ends):
         raise Pruned
 
 
@@ -182,7 +182,7 @@ def trial_folder(base: Settings, number: int) -> str:
 def _until(ends: float | None, on_step: StepCallback) -> StepCallback:
     def in_time(epochs: float) -> None:
         on_step(epochs)
-        if ends is not None and time.monotonic() >= ends:
+        if ends is not None and now() >= ends:
             raise Paused("the time is over")
 
     return in_time
