@@ -78,7 +78,8 @@ def reproduced(jobs, folder, watcher=None, minutes=0.0, clock="wall"):
 
 
 def metrics(entry):
-    return entry.model_dump(exclude={"date", "commit", "minutes"})
+    values = entry.model_dump(exclude={"date", "commit", "minutes", "curve"})
+    return values | {"curve": [(epoch, mrr) for epoch, _, mrr in entry.curve]}
 
 
 def test_a_paused_run_resumes_to_the_same_result(tmp_path):

@@ -12,7 +12,7 @@ from tests.experiments.entries import entry
 from fivestar.errors import DamagedLedger, SettingsError
 from fivestar.evaluation.ranks import Ranks
 from fivestar.evaluation.report import Evaluation
-from fivestar.experiments.ledger import append
+from fivestar.experiments.ledger import append, settings_of
 from fivestar.experiments.reproduction import recipe, recipe_file
 from fivestar.experiments.results import compare_models, results_page
 from fivestar.experiments.saved_ranks import save_ranks
@@ -30,6 +30,7 @@ from fivestar.experiments.tables import (
 )
 from fivestar.graph.triples import Triples
 from fivestar.models.registry import MODELS
+from fivestar.runs.identity import learned_settings, settings_hash
 
 ROOT = Path(__file__).parents[2]
 WINS = entry(reg=0.1, valid=0.45, test=0.40)
@@ -119,6 +120,51 @@ def test_a_dimension_can_have_a_recipe_of_its_own():
     assert (large.training.precision, small.training.precision) == ("bf16", "float32")
     assert recipe_file("wn18rr", "fivestar", 7) == recipe_file("wn18rr", "fivestar")
     assert recipe_file("wn18rr", "fivestar", 500) != recipe_file("wn18rr", "fivestar")
+
+
+def test_runs_with_the_settings_of_a_search_on_one_graph_have_a_section(tmp_path):
+    """Its settings are recognized on other graphs and dimensions, without the time limit."""
+
+    def run(data, dim=100, reg=0.1, **training):
+        made = entry(data, dim=dim, reg=reg)
+        settings = settings_of(made)
+        training = settings.training.model_copy(update=training)
+        settings = settings.model_copy(update={"training": training})
+        changed = {
+            "settings": settings_hash(settings),
+            "settings_values": learned_settings(settings),
+        }
+        return entry(data, dim=dim, reg=reg, **changed)
+
+    searched = run("nell-995-h25", max_minutes=3.0)
+    search = {
+        "data": "nell-995-h25",
+        "model": "fivestar",
+        "dim": 100,
+        "seed": 0,
+        "seconds": 300,
+        "seconds_used": 290,
+        "settings_tried": 7,
+        "settings": searched.settings,
+        "valid_mrr": 0.4,
+        "machine": "",
+        "commit": "",
+        "date": "",
+    }
+    place = tmp_path / "ledger.jsonl"
+    (tmp_path / "searches.jsonl").write_text(json.dumps(search) + "\n")
+    append(searched, place)
+    assert "Searched on" not in results_page(place)
+    better = entry("nell-995-h75", reg=0.3, valid=0.5, test=0.35)
+    for line in (run("nell-995-h100", dim=200), run("nell-995-h75"), better):
+        append(line, place)
+    append(run("nell-995-h50", reg=0.2), place)
+    page = results_page(place)
+    assert page.count("## Searched on") == 1
+    own, reused = ".300 / .450", ".300 / .450 → .350 / .525"
+    start = "| 5★E | 100 | 7 settings in 5 min |"
+    assert f"{start} no run yet | {reused} | no run yet → {own} | {own} |" in page
+    assert f"{start.replace('100', '200')} {own} | no run yet | no run yet | no run yet |" in page
 
 
 def test_a_misspelled_table_gets_a_suggestion():

@@ -343,13 +343,28 @@ def _with_found_settings(job: Job, ledger: Path) -> Job | None:
     entry = None if search is None else _entry_of(search, ledger)
     if entry is None:
         return None
-    found, own = settings_of(entry), job.settings
+    own = job.settings
+    settings = found_settings(entry, job.graph, own.model.dim)
     changes = {"seed": own.training.seed, "threads": own.training.threads}
-    if job.search_cell != job.cell:  # the time limit was for a run of another size
-        changes["max_minutes"] = 0
-    training = found.training.model_copy(update=changes)
-    model = found.model.model_copy(update={"dim": own.model.dim})
-    return Job(job.graph, found.model_copy(update={"model": model, "training": training}))
+    training = settings.training.model_copy(update=changes)
+    return Job(job.graph, settings.model_copy(update={"training": training}))
+
+
+def found_settings(entry: Entry, graph: str, dim: int) -> Settings:
+    """Return the settings that a search ended with, for a graph and a dimension.
+
+    Args:
+        entry: The run at the end of the search.
+        graph: Name of a graph.
+        dim: Embedding dimension.
+    """
+    found = settings_of(entry)
+    if (entry.data, entry.dim) == (graph, dim):
+        return found
+    # The time limit was for a run of another size.
+    training = found.training.model_copy(update={"max_minutes": 0})
+    model = found.model.model_copy(update={"dim": dim})
+    return found.model_copy(update={"model": model, "training": training})
 
 
 def _search(job: Job, runs: Path, read: GraphReader, watcher: BudgetWatcher) -> Run:
