@@ -20,8 +20,12 @@ import numpy.typing as npt
 
 import fivestar
 from fivestar.evaluation.metrics import mrr_difference
+from fivestar.experiments.comparisons import (
+    compare_models,
+    describe_equal_search,
+    reciprocal_ranks,
+)
 from fivestar.experiments.ledger import provenance, read_ledger
-from fivestar.experiments.results import compare_models, reciprocal_ranks
 from fivestar.experiments.searches import read_searches
 from fivestar.graph.relation_forms import relation_forms
 
@@ -69,7 +73,7 @@ def lines() -> Iterator[dict[str, Any]]:
                         "other_mrr": round(float(second.mean()), 4),
                         "runs": [len(first), len(second)],
                         "settings": [cell.entries[0].settings for cell in pair.cells],
-                        "equal_search_seconds": pair.search_seconds or None,
+                        "search": describe_equal_search(pair.search, name, pair.dim),
                         **{key: round(value, 4) for key, value in gap._asdict().items()},
                         **provenance(),
                     }
