@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fivestar.experiments import results
+from fivestar.experiments import comparisons
 from fivestar.experiments.ledger import read_ledger
 from fivestar.experiments.records import read_records
 from fivestar.experiments.searches import read_searches
@@ -45,14 +45,23 @@ def test_times_to_quality_are_those_of_the_results():
     assert table.strip() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
 
-def test_classes_of_relations_are_those_of_the_best_runs(monkeypatch):
-    monkeypatch.setattr(results, "_difference", lambda *_: None)  # slow, and not compared here
+def test_classes_of_relations_are_those_of_all_best_runs(monkeypatch):
+    monkeypatch.setattr(comparisons, "_difference", lambda *_: None)  # slow, and not compared here
     ledger = ROOT / "results" / "ledger.jsonl"
     entries, searches = read_ledger(ledger), read_searches(ledger)
-    for line in read_records(ROOT / "results" / "relation_classes.jsonl"):
-        names = "fivestar", line["other"]
-        pairs = results.compare_models(entries, ledger.parent, *names, [line["data"]], searches)
-        (pair,) = (pair for pair in pairs if pair.dim == line["dim"])
-        assert line["settings"] == [cell.entries[0].settings for cell in pair.cells], (
-            "run python experiments/paper_method/relation_classes.py"
+    recorded = {
+        (line["data"], line["dim"], line["other"]): (line["settings"], line["search"])
+        for line in read_records(ROOT / "results" / "relation_classes.jsonl")
+    }
+    expected = {
+        (pair.data, pair.dim, other): (
+            [cell.entries[0].settings for cell in pair.cells],
+            comparisons.describe_equal_search(pair.search, pair.data, pair.dim),
         )
+        for other in ("complex", "rotate", "quate")
+        for pair in comparisons.compare_models(
+            entries, ledger.parent, "fivestar", other, searches=searches
+        )
+        if all(entry.ranks for cell in pair.cells for entry in cell.entries)
+    }
+    assert recorded == expected, "run python experiments/paper_method/relation_classes.py"
