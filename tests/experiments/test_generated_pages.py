@@ -39,6 +39,29 @@ def test_page_matches_the_results(folder, page):
     )
 
 
+def test_shapes_and_clusters_are_as_the_page_of_geometry_says():
+    lines = read_records(ROOT / "results" / "geometry.jsonl")
+    for line in lines:
+        if line["measurement"] == "shapes":
+            for key, found in line["counted"].items():
+                strict, changes = key.endswith(" at 0.2"), found["counts"]
+                if "-mobius-" in line["run"] and (strict or line["run"].startswith("wn18")):
+                    assert changes["circle → line"] == changes["line → circle"] == 0
+                if "-phase-" in line["run"] and strict:
+                    assert changes["line → circle"] == 0
+                    assert changes["circle → line"] == 0 or line["run"].startswith("nell")
+                if "-mobius-n3-0" in line["run"] and strict:
+                    assert changes["circle → circle"] == 0
+                assert found["baseline"]["line → circle"] == 0
+                if "-mobius-" in line["run"] or strict or key.startswith("_hypernym"):
+                    assert found["baseline"]["circle → line"] == 0
+    clusters = [line for line in lines if line["measurement"] == "clusters"]
+    ours = [line for line in clusters if "-fivestar-" in line["run"]]
+    others = [line for line in clusters if line not in ours]
+    for metric in ("between", "silhouette"):
+        assert max(line[metric] for line in ours) < min(line[metric] for line in others)
+
+
 def test_times_to_quality_are_those_of_the_results():
     command = [sys.executable, str(ROOT / "benchmarks" / "time_to_quality.py"), "--table"]
     table = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
