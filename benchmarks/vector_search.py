@@ -3,7 +3,7 @@
 Nothing is trained: the vectors are those of a run, the queries its test triples (both sides if
 there are reciprocals), one at a time and on one thread. Recall is of the model's own top ten.
 `model` is `score_tails` and top-k; `flat` compares with all vectors; `ivf` searches the `nprobe`
-nearest of about √N cells. All alternate, query by query; numbers are medians. Needs extra faiss.
+nearest of about √N cells. All alternate, query by query; numbers are medians of the CPU time. Needs extra faiss.
 
     python benchmarks/vector_search.py my_run --nprobe 1,4,16 [--record]
 
@@ -115,9 +115,9 @@ def compare(
         best = set(ways["model"](i).tolist())
         for way, search in ways.items():
             search(i)  # warm the caches
-            start = time.perf_counter()
+            start = time.process_time()
             ids = search(i)
-            times[way].append(1e6 * (time.perf_counter() - start))
+            times[way].append(1e6 * (time.process_time() - start))
             found[way].append(len(best & set(ids.tolist())) / len(best))
     print(
         f"{len(run.graph.entities):,} entities, {len(heads):,} queries, {run.settings.model.name}"
