@@ -3,7 +3,8 @@
 Nothing is trained: the vectors are those of a run, the queries its test triples (both sides if
 there are reciprocals), one at a time and on one thread. Recall is of the model's own top ten.
 `model` is `score_tails` and top-k; `flat` compares with all vectors; `ivf` searches the `nprobe`
-nearest of about √N cells. All alternate, query by query; numbers are medians of the CPU time. Needs extra faiss.
+nearest of about √N cells. All alternate, query by query; numbers are medians of the CPU time.
+Needs extra faiss.
 
     python benchmarks/vector_search.py my_run --nprobe 1,4,16 [--record]
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("folder", "page"),
     [
+        ("experiments/answers", "answers"),
         ("experiments/defaults", "defaults"),
         ("experiments/facts", "facts"),
         ("experiments/geometry", "geometry"),
