@@ -135,7 +135,7 @@ _SPEED: tuple[tuple[str, str, Callable[[Record], str]], ...] = (
     (
         "these products, for all relations and both sides",
         "bare_products_seconds",
-        lambda line: f"{line['bare_products_seconds']:.2g} s",
+        lambda line: f"{line['bare_products_seconds']:.3g} s",
     ),
     (
         "`complete --top 1000` (slots that occur in train)",
