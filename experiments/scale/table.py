@@ -17,6 +17,7 @@ import cost_model  # noqa: E402
 import mapped_table  # noqa: E402
 import scale  # noqa: E402
 
+from fivestar.experiments.pages import fill  # noqa: E402
 from fivestar.experiments.records import read_records  # noqa: E402
 from fivestar.experiments.results import markdown_table  # noqa: E402
 from fivestar.experiments.tables import format_metric  # noqa: E402
@@ -110,20 +111,17 @@ def page() -> str:
     sizes = scale.merged(_read("scale"))
     constants = cost_model.machine_of(_read("machine"))
     parts = {
-        "scale": scale.table(sizes),
-        "processes": scale.process_table(sizes),
-        "mapped": mapped_table.table(_read("mapped_table")),
-        "candidates": candidates(),
-        "partitions": partitions(),
-        "machine": machine(),
-        "comparison": cost_model.comparison(sizes, constants),
-        "predictions": cost_model.predictions(constants),
-        "walkthrough": walkthrough(),
+        "SCALE": lambda: scale.table(sizes),
+        "PROCESSES": lambda: scale.process_table(sizes),
+        "MAPPED": lambda: mapped_table.table(_read("mapped_table")),
+        "CANDIDATES": candidates,
+        "PARTITIONS": partitions,
+        "MACHINE": machine,
+        "COMPARISON": lambda: cost_model.comparison(sizes, constants),
+        "PREDICTIONS": lambda: cost_model.predictions(constants),
+        "WALKTHROUGH": walkthrough,
     }
-    text = (HERE / "about.md").read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part)
-    return text
+    return fill((HERE / "about.md").read_text(encoding="utf-8"), parts)
 
 
 if __name__ == "__main__":
