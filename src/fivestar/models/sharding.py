@@ -261,8 +261,9 @@ def own_shard(num_entities: int, num_query_groups: int = 1) -> Shard:
 def _device_mesh(num_query_groups: int, size: int) -> DeviceMesh:
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415  (slow to import)
 
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    return init_device_mesh(device, (num_query_groups, size), mesh_dim_names=("queries", "rows"))
+    # The groups send from GPUs, too. Checkpoints are read into tables in main memory, which a mesh
+    # of GPUs would copy.
+    return init_device_mesh("cpu", (num_query_groups, size), mesh_dim_names=("queries", "rows"))
 
 
 def share_tables() -> None:
