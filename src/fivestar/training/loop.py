@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -64,6 +65,8 @@ from fivestar.training.step import CandidateStep, Loss, Step
 from fivestar.training.validation import Validation
 from fivestar.training.warm_start import copy_weights
 
+# A GPU computes ahead of the host until this reads a number; the loss is read this often only.
+_STEPS_PER_READ = 100
 # The weights that a warm start begins with, kept until its refit has begun with them, too.
 ORIGIN = "origin.safetensors"
 # Called with one line of history after each epoch.
@@ -124,6 +127,8 @@ class Trainer:
         self.steps = self.queries.num_batches(training.batch_size)  # per epoch
         self.best: dict[str, Tensor] = {}
         self.average = WeightAverage(training.average)
+        # Of the epoch under way, weighted by triples: `progress.loss`, but on the device.
+        self.loss = torch.zeros((), dtype=torch.float64, device=self.device)
 
     def _build_model(self) -> Model:
         """Build a model whose entity table is in memory, or in a mapped file."""
@@ -187,6 +192,7 @@ class Trainer:
             path, self._identity(), self.model, self.optimizer.torch_optimizer, self._new_table
         )
         self.best, self.average.tables = copies["best"], copies["average"]
+        self.loss.fill_(self.progress.loss)
         self._saved_at = self.progress.seconds
 
     def warm_start(self, run: Path) -> None:
@@ -365,6 +371,7 @@ class Trainer:
                 self.save_checkpoint()
                 self._in_tables(random_access)
         self._in_tables(sequential_access)
+        self._read_loss()
         self.model.eval()
         progress.epoch += 1
         if training.average:
@@ -380,6 +387,7 @@ class Trainer:
             line["part_of_the_epoch"] = progress.step / self.steps
         progress.step = progress.triples = 0
         progress.loss = progress.epoch_seconds = 0.0
+        self.loss.zero_()
         if training.evaluate_every and (
             progress.epoch % training.evaluate_every == 0 or self._finished()
         ):
@@ -392,20 +400,37 @@ class Trainer:
         """Take one step."""
         progress = self.progress
         with matmul_precision(self.training.precision), self._seeded():
-            loss = step.gradients(batch).item()
-        if loss - loss != 0:  # inf or NaN
-            where = f"epoch {progress.epoch + 1}, step {progress.step + 1}"
-            raise Diverged(
-                f"the loss is {loss} in {where} ({len(batch.answers)} triples, the first from "
-                f"{self.graph.entities.name_of(int(batch.entities[0]))!r}); train again with a "
-                "smaller lr or a larger reg_weight"
-                + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
-            )
+            self.loss += step.gradients(batch).double() * len(batch.answers)
         time_now = progress.epoch + (progress.step + 0.5) / self.steps
-        self.optimizer.step(time_now)
         progress.step += 1
         progress.triples += len(batch.answers)
-        progress.loss += loss * len(batch.answers)
+        if self.device.type == "cpu":
+            self._read_loss(batch)
+        elif progress.step % _STEPS_PER_READ == 0:
+            self._read_loss()
+        self.optimizer.step(time_now)
+
+    def _read_loss(self, batch: Batch | None = None) -> None:
+        """Read the sum of the losses of the epoch, to which a batch has just been added.
+
+        Raises:
+            Diverged: It is not finite.
+        """
+        progress = self.progress
+        progress.loss = float(self.loss)
+        if math.isfinite(progress.loss):
+            return
+        where = f"epoch {progress.epoch + 1}, step {progress.step}"
+        if batch is None:
+            where += f" or up to {_STEPS_PER_READ} steps before"
+        else:
+            name = self.graph.entities.name_of(int(batch.entities[0]))
+            where += f" ({len(batch.answers)} triples, the first from {name!r})"
+        raise Diverged(
+            f"the loss is {progress.loss} in {where}; train again with a smaller lr or a larger "
+            "reg_weight"
+            + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
+        )
 
     @contextmanager
     def _seeded(self) -> Iterator[None]:
@@ -427,6 +452,7 @@ class Trainer:
 
     def save_checkpoint(self, name: str = CHECKPOINT, folder: Path | None = None) -> None:
         """Write a checkpoint, if there is a folder."""
+        self._read_loss()
         self._saved_at = self.progress.seconds
         self._in_tables(sequential_access)
         folder = folder or self.folder
