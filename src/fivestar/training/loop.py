@@ -30,6 +30,7 @@ from fivestar.runs.run import (
 )
 from fivestar.runs.settings import Settings
 from fivestar.training.checkpoint import (
+    CheckpointSchedule,
     WeightCopies,
     find_checkpoint,
     load_checkpoint,
@@ -101,7 +102,7 @@ class Trainer:
         check_batch_norm(self.model, settings, self.sizes.rows, len(graph.train))
         queries, score_bytes = training.validation_queries, self.sizes.score_bytes
         self.validation = Validation(graph, queries, score_bytes)
-        self._saved_at = 0.0  # seconds of training
+        self._checkpoints = CheckpointSchedule(training)
 
     def _set_up(self, facts: Triples) -> None:
         """Build a new model, its optimizer and the queries of these facts."""
@@ -193,7 +194,7 @@ class Trainer:
         )
         self.best, self.average.tables = copies["best"], copies["average"]
         self.loss.fill_(self.progress.loss)
-        self._saved_at = self.progress.seconds
+        self._checkpoints.record(self.progress, 0.0)
 
     def warm_start(self, run: Path) -> None:
         """Start from the weights of another run."""
@@ -244,30 +245,34 @@ class Trainer:
 
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; return the model with the best validation MRR, else the last one."""
-        training = self.training
         step = self._make_step()
         if self.progress.epoch == self.progress.step == 0:
             self._save_snapshot()
         while not self._finished():
             try:
                 line = self._epoch(step, on_step)
+                self._end_epoch(line)
+                if on_epoch is not None:
+                    on_epoch(line)
             except Paused:
-                self.save_checkpoint()
+                if not self._checkpoints.has(self.progress):
+                    self.save_checkpoint()
                 raise
-            self.progress.history.append(line)
-            self._save_snapshot()
-            if self.folder is not None and self.model.shard.is_first:
-                save_history(self.progress.history, self.folder)
-            if self._finished() or self.progress.epoch % training.checkpoint_every == 0:
-                self.save_checkpoint()
-            if on_epoch is not None:
-                on_epoch(line)
         if self.best:
             self.model.load_state_dict(self.best)
         elif self.average.tables:
             self.model.load_state_dict(self.average.tables)
         self._check_weights()
         return self.model
+
+    def _end_epoch(self, line: dict[str, Any]) -> None:
+        """Save what is due at the end of an epoch."""
+        self.progress.history.append(line)
+        self._save_snapshot()
+        if self.folder is not None and self.model.shard.is_first:
+            save_history(self.progress.history, self.folder)
+        if self._finished() or self._checkpoints.is_due_after_epoch(self.progress):
+            self.save_checkpoint()
 
     def _check_weights(self) -> None:
         """Raise Diverged if the last update has made a weight infinite or NaN."""
@@ -367,9 +372,10 @@ class Trainer:
                 on_step(progress.epoch + progress.step / self.steps)
             if self._out_of_time():
                 break
-            if progress.seconds - self._saved_at >= 60 * training.checkpoint_minutes:
+            if self._checkpoints.is_due(progress):
                 self.save_checkpoint()
                 self._in_tables(random_access)
+                began = now()
         self._in_tables(sequential_access)
         self._read_loss()
         self.model.eval()
@@ -453,7 +459,7 @@ class Trainer:
     def save_checkpoint(self, name: str = CHECKPOINT, folder: Path | None = None) -> None:
         """Write a checkpoint, if there is a folder."""
         self._read_loss()
-        self._saved_at = self.progress.seconds
+        began = now()
         self._in_tables(sequential_access)
         folder = folder or self.folder
         if folder is not None:
@@ -466,6 +472,7 @@ class Trainer:
                 copies,
                 self.progress,
             )
+        self._checkpoints.record(self.progress, self.model.shard.from_first(now() - began))
 
     def _identity(self) -> str:
         """Return what a checkpoint belongs to: the graph, the settings and the seed.
