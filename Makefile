@@ -7,7 +7,7 @@ COMPILE := $(AUDIT)/bin/uv pip compile --quiet --no-config --upgrade --universal
   --generate-hashes --custom-compile-command 'make lock'
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test coverage mutation check lock locked sbom audit bench docs results web node clean help
+.PHONY: demo test slow coverage mutation check lock locked sbom audit bench docs results web node clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -19,6 +19,9 @@ demo: $(VENV)/.installed  ## train on the bundled demo graph, evaluate, predict
 
 test: $(VENV)/.installed-dev  ## run the test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+
+slow: $(VENV)/.installed-dev  ## run the tests marked slow, which make test omits (hours)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow -n auto --dist loadfile
 
 coverage: $(VENV)/.installed-dev  ## run the test suite, and report its branch coverage (at least 92 %)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --cov

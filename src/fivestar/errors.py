@@ -15,6 +15,7 @@ to catch all of them::
     ├── DamagedLedger          the ledger of results has an invalid line
     ├── TrackingFailed         a tracker of a training cannot start
     ├── Paused                 a callback stopped the training; it can be resumed
+    ├── ProcessLost            one of several processes has ended before the others
     ├── Cancelled              nobody waits for the result of a computation any more
     ├── ConversionImpossible   a model cannot be converted exactly
     ├── ExportImpossible       a model cannot be exported to the format
@@ -59,6 +60,7 @@ __all__ = [
     "NonFiniteScore",
     "OutputError",
     "Paused",
+    "ProcessLost",
     "RegistrationError",
     "ServerError",
     "SettingsError",
@@ -116,6 +118,10 @@ class TrackingFailed(FivestarError):  # noqa: N818
 
 class Paused(FivestarError):  # noqa: N818
     """A callback stopped the training; raise it from a callback. The run can be resumed."""
+
+
+class ProcessLost(FivestarError):  # noqa: N818
+    """One of several processes that compute together has ended, or cannot be reached."""
 
 
 class Cancelled(FivestarError):  # noqa: N818

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -120,6 +121,16 @@ def test_the_workflow_tests_every_supported_python():
     assert tuple(supported) == PYTHONS
     for command in (".ci/run", "locked", "audit sbom", "hatchling build"):
         assert command in text
+
+
+def test_a_workflow_runs_the_slow_tests_every_week():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "slow.yml").read_text())
+    (schedule,) = workflow[True]["schedule"]  # YAML 1.1 reads `on` as true
+    *_, weekday = schedule["cron"].split()
+    assert weekday in set("0123456")
+    assert any("slow" in step.get("run", "").split() for step in workflow["jobs"]["slow"]["steps"])
+    commands = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^slow:.*\n\t.*pytest -q -m slow", commands, re.MULTILINE)
 
 
 def test_licenses_are_checked():

@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.testing._internal.distributed.fake_pg  # registers the backend "fake"
 from torch import multiprocessing
 
 from fivestar.models.sharding import share_tables
+from fivestar.training.processes import GPU_BACKENDS
 
 
 def in_processes(size: int, function: Callable[..., Any], folder: Path, *arguments: Any) -> Any:
@@ -24,7 +26,9 @@ def in_processes(size: int, function: Callable[..., Any], folder: Path, *argumen
 def _work(rank: int, size: int, function: Any, folder: Path, arguments: Any) -> None:
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size)}
-    dist.init_process_group("gloo", f"file://{folder / 'store'}", rank=rank, world_size=size)
+    # The process group of GPUs, with a stand-in for NCCL that sends nothing.
+    backends = GPU_BACKENDS.replace("nccl", "fake")
+    dist.init_process_group(backends, f"file://{folder / 'store'}", rank=rank, world_size=size)
     share_tables()
     result = function(*arguments)
     if rank == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,12 +11,15 @@ from tests.graphs import people_graph
 from tests.meta_device import MetaDevice
 from tests.models.forms import FORMS, made
 
+from fivestar.errors import Diverged
 from fivestar.evaluation.ranking import rank_answers
 from fivestar.evaluation.topk import AnswerFilter, answer_log_probs, top_k
 from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.queries import both_sides
-from fivestar.runs.settings import TrainingSettings
+from fivestar.runs.settings import TrainingSettings, make_settings
+from fivestar.training import loop
 from fivestar.training.gathered_rows import grad_of
+from fivestar.training.loop import Trainer
 from fivestar.training.negative_sampling import NegativeLoss, NegativeSampler, NegativeStep
 from fivestar.training.objectives import BCE, SOFTMAX
 from fivestar.training.optimizers import Optimizer
@@ -48,9 +53,11 @@ LOSSES = {
     "sampled": Loss(REGULARIZERS["n3"], 0.1, objective=SOFTMAX, num_candidates=10),
 }
 # Where a step reads on the host: the number of distinct candidates, whether scores need a
-# reference, and which distances are too small for the fast formula. Everything else is queued on
-# the device without waiting for it.
+# reference, which distances are too small for the fast formula, the sum of weights of facts, and
+# the answers of parts of a batch. Everything else is queued on the device without waiting for it.
 STATED = {
+    "Batch.num_triples",
+    "Batch.parts",
     "sample_candidates",
     "sample_distinct",
     "CandidateStep._own_gradients",
@@ -97,6 +104,13 @@ def test_every_loss_stays_on_its_device(name, reciprocals):
     assert max(reads.values(), default=0) <= 4 * 2, "at most a few per part of a batch"
 
 
+def test_a_batch_in_parts_is_cut_once():
+    model = on_meta("complex")
+    reads = run_step(model, CandidateStep(model, Loss(), 4))
+    assert reads["Batch.parts"] == 1
+    assert set(reads) <= STATED
+
+
 @pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam", "sgd"])
 @pytest.mark.parametrize("name", ["softmax", "sampled"])
 def test_every_optimizer_stays_on_its_device(optimizer, name):
@@ -112,6 +126,57 @@ def test_touched_relations_stay_on_their_device(optimizer, monkeypatch):
     reads = run_step(model, CandidateStep(model, LOSSES["sampled"], 16), optimizer)
     assert grad_of(model.relations).is_sparse
     assert set(reads) <= STATED | {"Step._few_relations"}
+
+
+def trainer_on_meta(**training):
+    """Return a trainer on the meta device, and its step and batches."""
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.5, 2, len(GRAPH.train))
+    graph = replace(GRAPH, train=GRAPH.train.with_weights(weights))
+    training = {"batch_size": 16, "clip": 0.1, "average": 2, "threads": 1, **training}
+    trainer = Trainer(graph, make_settings({"model": {"dim": 4}, "training": training}))
+    trainer.device = META
+    trainer.model.to(META)
+    trainer.optimizer = Optimizer(trainer.model, trainer.training)
+    trainer.loss = trainer.loss.to(META)
+    batches = trainer.queries.batches(16, torch.Generator().manual_seed(0), META)
+    return trainer, trainer._make_step(), list(batches)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"num_candidates": 0},
+        {"num_candidates": 5, "regularizer": "n3"},
+        {"objective": "negative-sampling"},
+        {"relation_loss_weight": 0.5, "label_smoothing": 0.1, "num_candidates": 0},
+    ],
+)
+def test_whole_steps_of_a_training_stay_on_their_device(training):
+    """With clipped gradients, fact weights and averaged weights."""
+    trainer, step, batches = trainer_on_meta(**training)
+    with MetaDevice() as device:
+        for batch in batches[:2]:
+            trainer._take_step(step, batch)
+        trainer.average.add(trainer.model, 1)
+        with trainer.average.swapped_into(trainer.model):
+            pass
+    assert trainer.progress.step == 2
+    assert all(table.is_meta for table in trainer.model.parameters())
+    assert set(device.reads) <= STATED | {"NegativeStep._own_gradients"}
+    assert not device.on_cpu
+
+
+def test_a_gpu_is_asked_for_the_loss_once_in_many_steps(monkeypatch):
+    monkeypatch.setattr(loop, "_STEPS_PER_READ", 3)
+    trainer, step, batches = trainer_on_meta(num_candidates=0)
+    with MetaDevice() as device:
+        for number in range(7):
+            trainer._take_step(step, batches[number % len(batches)])
+    assert device.reads["Trainer._read_loss"] == 2
+    trainer.loss = torch.tensor(torch.nan)  # as if it was on the device
+    with pytest.raises(Diverged, match="the loss is nan in epoch 1, step 7 or up to 3 steps"):
+        trainer.save_checkpoint()
 
 
 @pytest.mark.parametrize("reciprocals", [True, False])

@@ -23,7 +23,9 @@ from fivestar.errors import (
 from fivestar.evaluation.report import evaluate
 from fivestar.models.registry import MODELS
 from fivestar.runs.settings import make_settings
+from fivestar.training import clock, loop
 from fivestar.training.loop import Trainer
+from fivestar.training.queries import GroupedQueries
 from fivestar.training.resources import part_sizes
 
 SMALL = {
@@ -367,6 +369,62 @@ def test_a_run_killed_within_an_epoch_resumes_to_the_same_bits(graph, tmp_path):
     resumed = begin()
     assert same(tables(whole), tables(resumed))
     assert [line["loss"] for line in whole.history] == [line["loss"] for line in resumed.history]
+
+
+def test_a_checkpoint_that_takes_long_to_write_waits_until_it_is_a_tenth_of_the_time(
+    graph, tmp_path, monkeypatch
+):
+    """With a clock on which a step takes 10 s, an epoch 20 s, and a checkpoint `writing` s."""
+    time, written, writing = [0.0], [], 0.9
+    save, take_step = loop.save_checkpoint, Trainer._take_step
+
+    def slow_save(*arguments):
+        written.append((arguments[-1].epoch, arguments[-1].step))
+        time[0] += writing
+        save(*arguments)
+
+    def slow_step(*arguments):
+        time[0] += 10
+        take_step(*arguments)
+
+    monkeypatch.setattr(clock, "_read", lambda: time[0])
+    monkeypatch.setattr(loop, "save_checkpoint", slow_save)
+    monkeypatch.setattr(Trainer, "_take_step", slow_step)
+    queries = GroupedQueries.of(graph.train, len(graph.relations))
+    settings = small(epochs=12, batch_size=-(-len(queries) // 2), checkpoint_minutes=1.1)
+    settings["training"]["evaluate_every"] = 0
+    train = partial(fivestar.train, graph, settings)
+    whole = train(tmp_path / "short")
+    assert written == [(epoch, 0) for epoch in range(1, 13)]
+    # 5 s is a tenth of the time after 50 s, so at the end of the third epoch.
+    written.clear()
+    writing = 5
+    train(tmp_path / "long")
+    assert written == [(1, 0), (4, 0), (7, 0), (10, 0), (12, 0)]
+    # 30 s: only by time, within an epoch, and when training is paused.
+    written.clear()
+    writing = 30
+
+    def pause(line):
+        if line["epoch"] == 6:
+            raise Paused("enough")
+
+    with pytest.raises(Paused):
+        train(tmp_path / "longer", on_epoch=pause)
+    assert written == [(1, 0), (4, 1), (6, 0)]
+    with pytest.raises(Killed):
+        fivestar.resume(tmp_path / "longer", on_step=kill_in_epoch(11))
+    resumed = fivestar.resume(tmp_path / "longer")
+    assert same(tables(whole), tables(resumed))
+    assert [line["loss"] for line in whole.history] == [line["loss"] for line in resumed.history]
+
+
+def kill_in_epoch(epoch):
+    def kill(epochs):
+        if epochs > epoch:
+            raise Killed
+
+    return kill
 
 
 def test_the_history_can_be_read_while_training(graph, tmp_path):

@@ -34,6 +34,7 @@ DIVIDED = [case for case in CASES if case not in ("model conve", "model tucker")
 SOME_CASES = [
     *("softmax", "bce with label smoothing", "sampled candidates", "negative sampling"),
     *("without reciprocals", "relation loss", "clip", "early stopping", "one query per batch"),
+    *("touched relations", "touched relations, negatives"),
 ]
 
 

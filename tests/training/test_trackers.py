@@ -62,10 +62,10 @@ class Recorder(fivestar.Tracker):
         return [call[1:] for call in self.calls if call[0] == name]
 
 
-def stop_after(epoch):
+def stop_after(epoch, error=Paused):
     def stop(line):
         if line["epoch"] == epoch:
-            raise Paused("stopped by the test")
+            raise error("stopped by the test")
 
     return stop
 
@@ -200,8 +200,10 @@ def test_a_csv_file_has_all_epochs_also_after_a_resume(graph, tmp_path):
     folder = tmp_path / "run"
     options = {"trackers": ["csv"]}
     settings = small(checkpoint_every=3, epochs=5)
-    with pytest.raises(Paused):
-        fivestar.train(graph, settings, folder, on_epoch=stop_after(2), **options)
+    with pytest.raises(KeyboardInterrupt):  # two epochs after the last checkpoint
+        fivestar.train(
+            graph, settings, folder, on_epoch=stop_after(2, KeyboardInterrupt), **options
+        )
     assert [row["epoch"] for row in rows(folder / "history.csv")] == ["1", "2"]
     model = fivestar.resume(folder, **options)
     found = rows(folder / "history.csv")
@@ -241,8 +243,9 @@ def test_mlflow_gets_one_run_also_after_a_resume(graph, tmp_path):
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     folder, trackers = tmp_path / "run", [f"mlflow:{uri}"]
     settings = small(checkpoint_every=3, epochs=5)
-    with pytest.raises(Paused):
-        fivestar.train(graph, settings, folder, trackers=trackers, on_epoch=stop_after(2))
+    stop = stop_after(2, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):  # two epochs after the last checkpoint
+        fivestar.train(graph, settings, folder, trackers=trackers, on_epoch=stop)
     client = mlflow.MlflowClient(uri)
     (experiment,) = [e for e in client.search_experiments() if e.name == "fivestar"]
     (run,) = client.search_runs([experiment.experiment_id])

@@ -71,7 +71,10 @@ def launch(processes: int) -> None:
         run.main([*options, "-m", "fivestar", *words])
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        print_error(f"process {rank} of {processes} failed ({failure.exitcode}); see above")
+        how = f"failed ({failure.exitcode}); see above"
+        if failure.exitcode < 0:
+            how = f"was killed ({failure.signal_name()}): resume with fivestar train --resume RUN"
+        print_error(f"process {rank} of {processes} {how}")
         raise typer.Exit(1) from None
     raise typer.Exit
 

@@ -23,6 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from fivestar.errors import ProcessLost
 from fivestar.runs.units import format_duration
 
 if TYPE_CHECKING:
@@ -119,15 +120,17 @@ def resumable(advice: str) -> Iterator[None]:
 
 @contextmanager
 def resumable_run(folder: Path) -> Iterator[None]:
-    """Say how to resume a training when it is interrupted."""
+    """Say how to resume a training when it is interrupted, or a process of it has ended."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ProcessLost) as error:
         # The settings are written before the first epoch.
         if not (folder / "settings.toml").is_file():
             raise
-        command = f"fivestar train --resume {shlex.quote(str(folder))}"
-        raise KeyboardInterrupt(f"resume with: {command}") from None
+        advice = f"resume with: fivestar train --resume {shlex.quote(str(folder))}"
+        if isinstance(error, ProcessLost):
+            raise ProcessLost(f"{error}; {advice}") from error
+        raise KeyboardInterrupt(advice) from None
 
 
 def reading_progress() -> AbstractContextManager[ProgressCallback]:

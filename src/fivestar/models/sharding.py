@@ -13,7 +13,9 @@ gradients over the groups keep the replicas of a row equal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from fivestar.errors import SettingsError
+from fivestar.errors import ProcessLost, SettingsError
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -151,19 +153,22 @@ class Shard:
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of a tensor over the row shards; the tensor is overwritten."""
         if not self.is_whole:
-            dist.all_reduce(tensor, group=self._row_group)
+            with exchange():
+                dist.all_reduce(tensor, group=self._row_group)
         return tensor
 
     def sum_over_query_groups(self, tensor: Tensor) -> Tensor:
         """Return the sum of a tensor over the query groups; the tensor is overwritten."""
         if self.num_query_groups > 1:
-            dist.all_reduce(tensor, group=self.mesh.get_group("queries"))
+            with exchange():
+                dist.all_reduce(tensor, group=self.mesh.get_group("queries"))
         return tensor
 
     def max(self, tensor: Tensor) -> Tensor:
         """Return the elementwise maximum over the row shards; the tensor is overwritten."""
         if not self.is_whole:
-            dist.all_reduce(tensor, dist.ReduceOp.MAX, group=self._row_group)
+            with exchange():
+                dist.all_reduce(tensor, dist.ReduceOp.MAX, group=self._row_group)
         return tensor
 
     def concatenate(self, tensor: Tensor, dim: int) -> Tensor:
@@ -171,7 +176,8 @@ class Shard:
         if self.is_whole:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
-        dist.all_gather(parts, tensor.contiguous(), group=self._row_group)
+        with exchange():
+            dist.all_gather(parts, tensor.contiguous(), group=self._row_group)
         return torch.cat(parts, dim=dim)
 
     def gather(self, rows: Tensor) -> Tensor:
@@ -189,13 +195,15 @@ class Shard:
         if self.num_processes == 1:
             return value
         tensor = torch.tensor(value, dtype=torch.float64)
-        dist.broadcast(tensor, 0)
+        with exchange():
+            dist.broadcast(tensor, 0)
         return float(tensor)
 
     def wait(self) -> None:
         """Wait until all processes are here."""
         if self.num_processes > 1:
-            dist.barrier()
+            with exchange():
+                dist.barrier()
 
     def parts(self, table: Tensor) -> Iterator[Tensor]:
         """Yield the rows of all row shards to the first process, in order.
@@ -206,25 +214,46 @@ class Shard:
         if self.query_group:
             return
         if self.rank:
-            dist.send(table.detach().cpu().contiguous(), 0)
+            with exchange():
+                dist.send(table.detach().cpu().contiguous(), 0)
             return
         yield table
         for rank in range(1, self.size):
             other = Shard(self.num_entities, rank, self.size)
             part = torch.empty(len(other), *table.shape[1:], dtype=table.dtype)
-            dist.recv(part, rank)
+            with exchange():
+                dist.recv(part, rank)
             yield part
+
+
+@contextmanager
+def exchange() -> Iterator[None]:
+    """Exchange tensors with the other processes within the context.
+
+    Raises:
+        ProcessLost: Another process has ended, or cannot be reached.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        # "[its source file] Connection closed by peer […]. This is typically caused by …"
+        reason = re.sub(r"^\[\S+\] ", "", str(error).split("\n")[0]).split(". ")[0]
+        raise ProcessLost(
+            f"process {dist.get_rank()} of {dist.get_world_size()} lost contact with another one "
+            f"({reason}): start all of them again"
+        ) from error
 
 
 def text_from_first(text: str) -> str:
     """Return the text that the first process has."""
     data = bytearray(text.encode())
     size = torch.tensor(len(data))
-    dist.broadcast(size, 0)
-    letters = torch.zeros(int(size), dtype=torch.uint8)
-    if dist.get_rank() == 0:
-        letters.copy_(torch.frombuffer(data, dtype=torch.uint8))
-    dist.broadcast(letters, 0)
+    with exchange():
+        dist.broadcast(size, 0)
+        letters = torch.zeros(int(size), dtype=torch.uint8)
+        if dist.get_rank() == 0:
+            letters.copy_(torch.frombuffer(data, dtype=torch.uint8))
+        dist.broadcast(letters, 0)
     return bytes(letters.tolist()).decode()
 
 
@@ -261,8 +290,9 @@ def own_shard(num_entities: int, num_query_groups: int = 1) -> Shard:
 def _device_mesh(num_query_groups: int, size: int) -> DeviceMesh:
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415  (slow to import)
 
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    return init_device_mesh(device, (num_query_groups, size), mesh_dim_names=("queries", "rows"))
+    # The groups send from GPUs, too. Checkpoints are read into tables in main memory, which a mesh
+    # of GPUs would copy.
+    return init_device_mesh("cpu", (num_query_groups, size), mesh_dim_names=("queries", "rows"))
 
 
 def share_tables() -> None:

@@ -215,9 +215,15 @@ class TrainingSettings(_Section):
         default=False,
         description="Train again on train and valid for the best number of epochs.",
     )
-    checkpoint_every: int = Field(1, ge=1, le=_MAX_COUNT, description="Epochs between checkpoints.")
+    checkpoint_every: int = Field(
+        1,
+        ge=1,
+        le=_MAX_COUNT,
+        description="Epochs between checkpoints; more while writing one would take over a tenth of "
+        "the time.",
+    )
     checkpoint_minutes: float = Field(
-        10.0, gt=0, description="Minutes between checkpoints within an epoch."
+        10.0, gt=0, description="Minutes between checkpoints, also within an epoch."
     )
     snapshot_epochs: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="Epochs whose weights are saved for analysis, as in 0,5,10."

@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -26,6 +26,7 @@ from torch import Tensor
 from fivestar.errors import DamagedCheckpoint
 from fivestar.models.base import Model
 from fivestar.runs.run import is_finite, write_tensors
+from fivestar.runs.settings import TrainingSettings
 from fivestar.training.progress import Progress, progress_of
 from fivestar.training.sharded_checkpoint import (
     load_folder,
@@ -40,6 +41,44 @@ Part = Literal["best", "average"]
 WeightCopies = dict[Part, dict[str, Tensor]]
 FORMAT = "fivestar-checkpoint"
 VERSION = 2
+# The share of the time since the last checkpoint that one at the end of an epoch may take, and the
+# seconds that it may take anyway.
+WRITING_SHARE = 0.1
+_SHORT_WRITE = 1.0
+
+
+class CheckpointSchedule:
+    """When checkpoints are due; times are seconds of training, without those of writing.
+
+    At the end of an epoch, unless the last checkpoint took long to write for its interval, as those
+    of large tables do; and, within an epoch, too, when a number of minutes has passed.
+    """
+
+    def __init__(self, training: TrainingSettings) -> None:
+        self.training = training
+        self._write_seconds = 0.0  # of the last checkpoint; 0 until one is written
+        self._last = Progress()
+
+    def record(self, progress: Progress, write_seconds: float) -> None:
+        """Record that a checkpoint of this progress has just been written or read."""
+        self._last, self._write_seconds = replace(progress), write_seconds
+
+    def has(self, progress: Progress) -> bool:
+        """Return whether the last checkpoint is of this progress."""
+        return _order(self._last) == _order(progress)
+
+    def is_due(self, progress: Progress) -> bool:
+        """Return whether one is due by time."""
+        return self._seconds_since(progress) >= 60 * self.training.checkpoint_minutes
+
+    def is_due_after_epoch(self, progress: Progress) -> bool:
+        """Return whether one is due at the end of an epoch."""
+        longest = max(_SHORT_WRITE, WRITING_SHARE * self._seconds_since(progress))
+        is_short = self._write_seconds <= longest
+        return is_short and progress.epoch % self.training.checkpoint_every == 0
+
+    def _seconds_since(self, progress: Progress) -> float:
+        return progress.seconds - self._last.seconds
 
 
 def save_checkpoint(

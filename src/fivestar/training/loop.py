@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -29,6 +30,7 @@ from fivestar.runs.run import (
 )
 from fivestar.runs.settings import Settings
 from fivestar.training.checkpoint import (
+    CheckpointSchedule,
     WeightCopies,
     find_checkpoint,
     load_checkpoint,
@@ -64,6 +66,8 @@ from fivestar.training.step import CandidateStep, Loss, Step
 from fivestar.training.validation import Validation
 from fivestar.training.warm_start import copy_weights
 
+# A GPU computes ahead of the host until this reads a number; the loss is read this often only.
+_STEPS_PER_READ = 100
 # The weights that a warm start begins with, kept until its refit has begun with them, too.
 ORIGIN = "origin.safetensors"
 # Called with one line of history after each epoch.
@@ -98,7 +102,7 @@ class Trainer:
         check_batch_norm(self.model, settings, self.sizes.rows, len(graph.train))
         queries, score_bytes = training.validation_queries, self.sizes.score_bytes
         self.validation = Validation(graph, queries, score_bytes)
-        self._saved_at = 0.0  # seconds of training
+        self._checkpoints = CheckpointSchedule(training)
 
     def _set_up(self, facts: Triples) -> None:
         """Build a new model, its optimizer and the queries of these facts."""
@@ -124,6 +128,8 @@ class Trainer:
         self.steps = self.queries.num_batches(training.batch_size)  # per epoch
         self.best: dict[str, Tensor] = {}
         self.average = WeightAverage(training.average)
+        # Of the epoch under way, weighted by triples: `progress.loss`, but on the device.
+        self.loss = torch.zeros((), dtype=torch.float64, device=self.device)
 
     def _build_model(self) -> Model:
         """Build a model whose entity table is in memory, or in a mapped file."""
@@ -187,7 +193,8 @@ class Trainer:
             path, self._identity(), self.model, self.optimizer.torch_optimizer, self._new_table
         )
         self.best, self.average.tables = copies["best"], copies["average"]
-        self._saved_at = self.progress.seconds
+        self.loss.fill_(self.progress.loss)
+        self._checkpoints.record(self.progress, 0.0)
 
     def warm_start(self, run: Path) -> None:
         """Start from the weights of another run."""
@@ -238,30 +245,34 @@ class Trainer:
 
     def run(self, on_epoch: Callback | None = None, on_step: StepCallback | None = None) -> Model:
         """Train to the end; return the model with the best validation MRR, else the last one."""
-        training = self.training
         step = self._make_step()
         if self.progress.epoch == self.progress.step == 0:
             self._save_snapshot()
         while not self._finished():
             try:
                 line = self._epoch(step, on_step)
+                self._end_epoch(line)
+                if on_epoch is not None:
+                    on_epoch(line)
             except Paused:
-                self.save_checkpoint()
+                if not self._checkpoints.has(self.progress):
+                    self.save_checkpoint()
                 raise
-            self.progress.history.append(line)
-            self._save_snapshot()
-            if self.folder is not None and self.model.shard.is_first:
-                save_history(self.progress.history, self.folder)
-            if self._finished() or self.progress.epoch % training.checkpoint_every == 0:
-                self.save_checkpoint()
-            if on_epoch is not None:
-                on_epoch(line)
         if self.best:
             self.model.load_state_dict(self.best)
         elif self.average.tables:
             self.model.load_state_dict(self.average.tables)
         self._check_weights()
         return self.model
+
+    def _end_epoch(self, line: dict[str, Any]) -> None:
+        """Save what is due at the end of an epoch."""
+        self.progress.history.append(line)
+        self._save_snapshot()
+        if self.folder is not None and self.model.shard.is_first:
+            save_history(self.progress.history, self.folder)
+        if self._finished() or self._checkpoints.is_due_after_epoch(self.progress):
+            self.save_checkpoint()
 
     def _check_weights(self) -> None:
         """Raise Diverged if the last update has made a weight infinite or NaN."""
@@ -361,10 +372,12 @@ class Trainer:
                 on_step(progress.epoch + progress.step / self.steps)
             if self._out_of_time():
                 break
-            if progress.seconds - self._saved_at >= 60 * training.checkpoint_minutes:
+            if self._checkpoints.is_due(progress):
                 self.save_checkpoint()
                 self._in_tables(random_access)
+                began = now()
         self._in_tables(sequential_access)
+        self._read_loss()
         self.model.eval()
         progress.epoch += 1
         if training.average:
@@ -380,6 +393,7 @@ class Trainer:
             line["part_of_the_epoch"] = progress.step / self.steps
         progress.step = progress.triples = 0
         progress.loss = progress.epoch_seconds = 0.0
+        self.loss.zero_()
         if training.evaluate_every and (
             progress.epoch % training.evaluate_every == 0 or self._finished()
         ):
@@ -392,20 +406,37 @@ class Trainer:
         """Take one step."""
         progress = self.progress
         with matmul_precision(self.training.precision), self._seeded():
-            loss = step.gradients(batch).item()
-        if loss - loss != 0:  # inf or NaN
-            where = f"epoch {progress.epoch + 1}, step {progress.step + 1}"
-            raise Diverged(
-                f"the loss is {loss} in {where} ({len(batch.answers)} triples, the first from "
-                f"{self.graph.entities.name_of(int(batch.entities[0]))!r}); train again with a "
-                "smaller lr or a larger reg_weight"
-                + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
-            )
+            self.loss += step.gradients(batch).double() * len(batch.answers)
         time_now = progress.epoch + (progress.step + 0.5) / self.steps
-        self.optimizer.step(time_now)
         progress.step += 1
         progress.triples += len(batch.answers)
-        progress.loss += loss * len(batch.answers)
+        if self.device.type == "cpu":
+            self._read_loss(batch)
+        elif progress.step % _STEPS_PER_READ == 0:
+            self._read_loss()
+        self.optimizer.step(time_now)
+
+    def _read_loss(self, batch: Batch | None = None) -> None:
+        """Read the sum of the losses of the epoch, to which a batch has just been added.
+
+        Raises:
+            Diverged: It is not finite.
+        """
+        progress = self.progress
+        progress.loss = float(self.loss)
+        if math.isfinite(progress.loss):
+            return
+        where = f"epoch {progress.epoch + 1}, step {progress.step}"
+        if batch is None:
+            where += f" or up to {_STEPS_PER_READ} steps before"
+        else:
+            name = self.graph.entities.name_of(int(batch.entities[0]))
+            where += f" ({len(batch.answers)} triples, the first from {name!r})"
+        raise Diverged(
+            f"the loss is {progress.loss} in {where}; train again with a smaller lr or a larger "
+            "reg_weight"
+            + (f"; the last good checkpoint is in {self.folder}" if self.folder else "")
+        )
 
     @contextmanager
     def _seeded(self) -> Iterator[None]:
@@ -427,7 +458,8 @@ class Trainer:
 
     def save_checkpoint(self, name: str = CHECKPOINT, folder: Path | None = None) -> None:
         """Write a checkpoint, if there is a folder."""
-        self._saved_at = self.progress.seconds
+        self._read_loss()
+        began = now()
         self._in_tables(sequential_access)
         folder = folder or self.folder
         if folder is not None:
@@ -440,6 +472,7 @@ class Trainer:
                 copies,
                 self.progress,
             )
+        self._checkpoints.record(self.progress, self.model.shard.from_first(now() - began))
 
     def _identity(self) -> str:
         """Return what a checkpoint belongs to: the graph, the settings and the seed.

@@ -23,6 +23,9 @@ from fivestar.training.sharded_checkpoint import check_torch
 
 # Of one collective operation. The longest pause is that of the first process when it saves the run.
 _TIMEOUT = dt.timedelta(minutes=30)
+# NCCL sends what is on GPUs. Numbers and texts of the first process, rows for the saved run, and
+# checkpoints are in main memory.
+GPU_BACKENDS = "cpu:gloo,cuda:nccl"
 
 
 def num_launched() -> int:
@@ -54,7 +57,7 @@ def join_processes(device: str = "auto") -> None:
         # torchrun keeps the store when it restarts the processes, with addresses of the dead ones.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         dist.init_process_group(
-            "nccl" if is_cuda else "gloo",
+            GPU_BACKENDS if is_cuda else "gloo",
             store=PrefixStore(f"fivestar/{attempt}", store),
             rank=rank,
             world_size=size,

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fivestar.errors import SettingsError
 from fivestar.files import atomic_folder, remove_folder, write_atomic
-from fivestar.models.sharding import Shard, text_from_first
+from fivestar.models.sharding import Shard, exchange, text_from_first
 from fivestar.training.progress import Progress, progress_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def save_folder(
             for name, tensor in tensors.items()
         }
         writer = hf_storage.HuggingFaceStorageWriter(str(folder), save_distributed=True)
-        state_dict_saver.save(state, storage_writer=writer)
+        with exchange():
+            state_dict_saver.save(state, storage_writer=writer)
         if first:
             index = {
                 "format": FORMAT,
@@ -115,7 +116,7 @@ def save_folder(
                 "files": {path.name: _digest(path) for path in _files(folder)},
             }
             write_atomic(folder / _INDEX, json.dumps(index, indent=1).encode())
-    dist.barrier()
+    shard.wait()
     if first:
         remove_folders(run, keep=target)
     return target
@@ -153,7 +154,8 @@ def load_folder(folder: Path, identity: str, shard: Shard) -> tuple[Progress, di
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that one process is enough is intended
         reader = hf_storage.HuggingFaceStorageReader(str(folder))
-        state_dict_loader.load(state, storage_reader=reader, no_dist=shard.is_whole)
+        with exchange():
+            state_dict_loader.load(state, storage_reader=reader, no_dist=shard.is_whole)
     return progress_of(index["progress"]), tensors
 
 

@@ -18,6 +18,7 @@ from fivestar.graph.known_answers import KnownAnswers, with_reciprocals
 from fivestar.graph.triples import Triples
 from fivestar.runs.settings import Settings
 from fivestar.runs.units import format_duration
+from fivestar.training.checkpoint import WRITING_SHARE
 from fivestar.training.clock import now
 from fivestar.training.loop import Trainer
 from fivestar.training.search.space import with_point
@@ -30,8 +31,8 @@ _PLANNED = 0.93
 _LEAST, _PLENTY = 1.5, 3.0
 # With fewer epochs than this, the first rungs show little, and a search takes more than it gives.
 _FEWEST_EPOCHS = 18
-# Validations and checkpoints may take this share of a training.
-_SHARE_OF_VALIDATION, _SHARE_OF_CHECKPOINTS = 0.15, 0.1
+# Validations may take this share of a training.
+_SHARE_OF_VALIDATION = 0.15
 # Measured, in validations: calibration ranks at most this many facts, and sorts what it ranks.
 _CALIBRATED, _CALIBRATION_COST = 1500, 2.0
 # A run has this many small files; to sync one takes about as long as a small checkpoint does.
@@ -190,7 +191,7 @@ def _paced(settings: Settings, fixed: frozenset[str], speed: Speed, epochs: int)
         rarest = min(rarest, epochs // REDUCTION)
         every = max(rarest, min(every, round(epochs / REDUCTION**2)), 1)
     if "training.checkpoint_every" not in fixed:
-        rarest = math.ceil(speed.checkpoint / (_SHARE_OF_CHECKPOINTS * speed.epoch))
+        rarest = math.ceil(speed.checkpoint / (WRITING_SHARE * speed.epoch))
         checkpoint = min(epochs, max(rarest, checkpoint))
     patience = training.patience
     if "training.patience" not in fixed:  # as many epochs as before
