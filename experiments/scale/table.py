@@ -117,6 +117,7 @@ def page() -> str:
         "partitions": partitions(),
         "machine": machine(),
         "comparison": cost_model.comparison(sizes, constants),
+        "verdict": cost_model.verdict(sizes, constants),
         "predictions": cost_model.predictions(constants),
         "walkthrough": walkthrough(),
     }
