@@ -171,7 +171,8 @@ def verdict(lines: list[dict[str, Any]], machine: Machine) -> str:
         for entities, name, predicted, measured in found
         if abs(predicted / measured - 1) > TOLERANCE
     ]
-    text = f"{len(found) - len(off)} of {len(found)} are predicted within {100 * TOLERANCE:.0f} % (the aim)"
+    share = f"{len(found) - len(off)} of {len(found)}"
+    text = f"{share} are predicted within {100 * TOLERANCE:.0f} % (the aim)"
     return f"{text}; not so {', '.join(off)}." if off else f"{text}."
 
 

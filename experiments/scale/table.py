@@ -94,6 +94,8 @@ def _command(line: dict[str, Any]) -> str:
     if "answer" in line:
         lines += [f"$ curl -s localhost:8765{line['path']} -H 'Content-Type: application/json' \\"]
         lines += [f"    -d '{line['request']}'", line["answer"]]
+    for asked in line.get("asked", ()):
+        lines += [f"$ {asked['command']}", *map(str.rstrip, asked["output"].splitlines())]
     peak = format_bytes(line["peak_bytes"])
     about = f"{line['seconds']:,.1f} s ({line['cpu_seconds']:,.1f} s of CPU), {peak} at most"
     if line["returncode"] == -15 and "answer" not in line:
@@ -102,6 +104,8 @@ def _command(line: dict[str, Any]) -> str:
         first, second = line["request_seconds"]
         about += f"; ready after {line['ready_seconds']:.1f} s, the first request took "
         about += f"{first:.2f} s, the second {second:.2f} s"
+        others = [f"{asked['seconds']:.2f} s" for asked in line.get("asked", ())]
+        about += f", the other commands {', '.join(others)}" if others else ""
     return "\n".join([*lines, "```", "", f"{about}."])
 
 
