@@ -275,6 +275,23 @@ def table(lines: list[dict[str, Any]]) -> str:
     return markdown_table(rows)
 
 
+def commits(lines: list[dict[str, Any]]) -> str:
+    """Return a sentence: with which commit each part of the tables was measured."""
+    parts = {"one thread": "train", "ingest": "read, load, rank and answers"}
+    parts |= dict.fromkeys(("two threads", "two processes"), "two threads and two processes")
+    measured = {
+        (parts[key], line["entities"]): f"{line['commit']}, {line['date']}"
+        for line in lines
+        for key in parts
+        if key in line
+    }
+    found: dict[tuple[str, str], list[str]] = {}
+    for (part, entities), commit in sorted(measured.items()):
+        found.setdefault((part, commit), []).append(f"{entities:,}")
+    texts = [f"{part} {' and '.join(sizes)} ({commit})" for (part, commit), sizes in found.items()]
+    return f"Measured with the code of: {'; '.join(texts)}."
+
+
 def process_table(lines: list[dict[str, Any]]) -> str:
     """Return the speed of one thread, of two and of two processes."""
     rows = [["entities", *ALTERNATIVES, "× two threads", "memory of each", "other cores busy"]]

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import cost_model  # noqa: E402
 import mapped_table  # noqa: E402
+import name_search  # noqa: E402
 import scale  # noqa: E402
 
 from fivestar.experiments.records import read_records  # noqa: E402
@@ -52,6 +53,39 @@ def partitions() -> str:
     for count, setting in settings.items():
         line = lines.get(setting)
         rows.append([count, _mrr(line), _minutes(line)])
+    return markdown_table(rows)
+
+
+def optimizers() -> str:
+    """Return the validation MRR of Adagrad and of row-wise Adagrad."""
+    lines = {
+        (line["setting"].partition("-seed")[0], line["data"], line["seed"]): line
+        for line in _read("optimizers")
+    }
+    runs = list(dict.fromkeys((graph, seed) for _, graph, seed in lines))
+    rows = [["optimizer", *(f"{graph}, seed {seed}" for graph, seed in runs), "CPU minutes"]]
+    for optimizer in ("adagrad", "row-adagrad"):
+        found = [lines.get((optimizer, *each)) for each in runs]
+        rows.append([optimizer, *map(_mrr, found), " / ".join(map(_minutes, found))])
+    return markdown_table(rows)
+
+
+def short_training() -> str:
+    """Return the validation MRR after a minute of training, the best settings first."""
+    rows = [["d", "candidates", "queries per batch", "products", "regularization", "MRR"]]
+    for line in sorted(_read("short_training"), key=lambda line: -line["valid_mrr"]):
+        values = line["settings_values"]
+        training = values["training"]
+        rows.append(
+            [
+                str(values["model"].get("dim", 100)),
+                f"{training.get('candidates', 4096):,}",
+                f"{training.get('batch', 500):,}",
+                training.get("precision", "float32"),
+                str(training.get("reg_weight", "default")),
+                format_metric(line["valid_mrr"]),
+            ]
+        )
     return markdown_table(rows)
 
 
@@ -115,10 +149,14 @@ def page() -> str:
     constants = cost_model.machine_of(_read("machine"))
     parts = {
         "scale": scale.table(sizes),
+        "commits": scale.commits(_read("scale")),
+        "names": name_search.table(_read("name_search")),
         "processes": scale.process_table(sizes),
         "mapped": mapped_table.table(_read("mapped_table")),
         "candidates": candidates(),
         "partitions": partitions(),
+        "optimizers": optimizers(),
+        "short": short_training(),
         "machine": machine(),
         "comparison": cost_model.comparison(sizes, constants),
         "verdict": cost_model.verdict(sizes, constants),

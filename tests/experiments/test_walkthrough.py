@@ -27,7 +27,7 @@ def test_all_commands_run(tmp_path):
     walkthrough.walk(list(walkthrough.COMMANDS), tmp_path, 400, results)
     lines = {line["name"]: line for line in read_records(results)}
     codes = {name: line["returncode"] for name, line in lines.items()}
-    assert codes == {name: 0 for name in walkthrough.COMMANDS} | {"misspelled": 1, "serve": -15}
+    assert codes == dict.fromkeys(walkthrough.COMMANDS, 0) | {"misspelled": 1, "serve": -15}
     assert "did you mean" in lines["misspelled"]["output"]
     assert "Paths between them" in lines["explain"]["output"]
     asked = lines["serve"]["asked"]
