@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from fivestar.errors import BadLine, BadSource, FivestarError, SettingsError, SourceNotFound
 from fivestar.extras import require
-from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.graph.vocabulary import Vocabulary
 from fivestar.notebook import html_table
+
+if TYPE_CHECKING:  # a client of a server starts without them
+    import numpy as np
+    import numpy.typing as npt
+
+    from fivestar.graph.knowledge_graph import KnowledgeGraph
+    from fivestar.graph.vocabulary import Vocabulary
 
 # How the missing slot of a query is written.
 MISSING = ("_", "?")
