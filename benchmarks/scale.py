@@ -276,20 +276,20 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def commits(lines: list[dict[str, Any]]) -> str:
-    """Return a sentence: with which commit each part of the tables was measured."""
-    parts = {"one thread": "train", "ingest": "read, load, rank and answers"}
-    parts |= dict.fromkeys(("two threads", "two processes"), "two threads and two processes")
+    """Return with which commit each part of the tables was measured."""
+    parts = {"one thread": "begin training, train, peak", "ingest": "read, load, rank, answers"}
+    parts |= dict.fromkeys(("two threads", "two processes"), "two threads, two processes")
     measured = {
-        (parts[key], line["entities"]): f"{line['commit']}, {line['date']}"
+        (parts[key], line["entities"]): (line["commit"], line["date"])
         for line in lines
         for key in parts
         if key in line
     }
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, ...], list[str]] = {}
     for (part, entities), commit in sorted(measured.items()):
-        found.setdefault((part, commit), []).append(f"{entities:,}")
-    texts = [f"{part} {' and '.join(sizes)} ({commit})" for (part, commit), sizes in found.items()]
-    return f"Measured with the code of: {'; '.join(texts)}."
+        found.setdefault((part, *commit), []).append(f"{entities:,}")
+    rows = [[part, " and ".join(sizes), *commit] for (part, *commit), sizes in found.items()]
+    return markdown_table([["columns", "entities", "commit", "date"], *rows])
 
 
 def process_table(lines: list[dict[str, Any]]) -> str:

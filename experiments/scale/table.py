@@ -140,7 +140,7 @@ def _command(line: dict[str, Any]) -> str:
         about += f"{first:.2f} s, the second {second:.2f} s"
         others = [f"{asked['seconds']:.2f} s" for asked in line.get("asked", ())]
         about += f", the other commands {', '.join(others)}" if others else ""
-    return "\n".join([*lines, "```", "", f"{about}."])
+    return "\n".join([*lines, "```", "", f"{about} ({line['commit']})."])
 
 
 def page() -> str:
