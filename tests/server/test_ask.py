@@ -77,6 +77,13 @@ def test_options_of_servers_need_one(served_runs, capsys, monkeypatch):
     assert "--token-file and --served-run are for servers" in message
 
 
+def test_other_commands_take_no_server(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["fivestar", "similar", "http://localhost:8005", "Lyon"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "only fivestar ask takes a server" in capsys.readouterr().err
+
+
 def test_a_server_that_does_not_answer(capsys, monkeypatch):
     message = failure(capsys, monkeypatch, "http://127.0.0.1:9", "a", "b", "_")
     assert "http://127.0.0.1:9 does not answer" in message

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import HELP, local_folder, path
+from fivestar.cli.run_argument import HELP, SERVER, local_folder, path
 from fivestar.cli.tables import name_column, print_table
 from fivestar.cli.terminal import counting_progress, out
 from fivestar.errors import SettingsError
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: fivestar ask my_run Paris capital_of _"
 _SLOT = "Name or label, or _ for the missing part."
-_SERVER = ("http://", "https://")
 # Queries of a file that are answered per batch.
 _AT_ONCE = 2048
 
@@ -101,7 +100,7 @@ def ask(  # noqa: PLR0913
             "pass either HEAD RELATION TAIL with one of them as _, or a file with --queries, or "
             "neither for a prompt"
         )
-    if str(run).startswith(_SERVER):
+    if str(run).startswith(SERVER):
         if len(slots) != 3:
             raise SettingsError(
                 "--queries and the prompt need the run itself; pass HEAD RELATION TAIL with one of "
