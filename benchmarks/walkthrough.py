@@ -38,8 +38,8 @@ _ADDRESS = f"http://127.0.0.1:{_PORT}"
 COMMANDS = {
     "generate": "graph generate --entities {entities} --relations 100 --triples {triples} "
     "--out {graph}",
-    "train": "train {graph} --out run --optimizer row-adagrad --max-minutes 10 "
-    "--validation-queries 2000",
+    "train": "train {graph} --out run --dim 64 --num-candidates 256 --precision auto "
+    "--optimizer row-adagrad --max-minutes 10 --validation-queries 2000",
     "evaluate": "evaluate run --sampled 2000",
     "ask": "ask run e102 inverse_1 _ --top 5",
     "misspelled": "ask run e1o2 inverse_1 _",

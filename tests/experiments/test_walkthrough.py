@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import walkthrough
 
 from fivestar.experiments.records import read_records
+from fivestar.experiments.tables import format_metric
 
 
 def test_the_answer_to_explain_is_the_first_one():
@@ -19,6 +20,19 @@ def test_the_answer_to_explain_is_the_first_one():
     assert walkthrough.first_answer(output) == "e233"
     with pytest.raises(SystemExit, match="no answer"):
         walkthrough.first_answer("no matching answers")
+
+
+def test_the_training_is_the_best_of_the_short_ones():
+    root = Path(__file__).parents[2]
+    lines = read_records(root / "results" / "short_training.jsonl")
+    best = max(lines, key=lambda line: line["valid_mrr"])
+    model, training = (best["settings_values"][part] for part in ("model", "training"))
+    options = f"--dim {model['dim']} --num-candidates {training['candidates']} --precision auto"
+    assert training["precision"] == "bf16"
+    page = (root / "docs" / "how-to" / "large-graphs.md").read_text(encoding="utf-8")
+    for text in (walkthrough.COMMANDS["train"], page):
+        assert options in text
+    assert f"MRR of {format_metric(best['valid_mrr'])}," in page
 
 
 @pytest.mark.slow
