@@ -64,6 +64,7 @@ docs: $(VENV)/.installed-docs  ## build the docs site into docs/_build/html
 
 results: $(VENV)/.installed  ## generate the results pages from results/*.jsonl
 	$(BIN)/fivestar reproduce results --ledger results/ledger.jsonl --out docs/results.md
+	$(BIN)/python experiments/answers/table.py
 	$(BIN)/python experiments/models/table.py
 	$(BIN)/python experiments/tuning/table.py
 	$(BIN)/python experiments/warm_start/table.py

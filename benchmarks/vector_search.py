@@ -3,9 +3,12 @@
 Nothing is trained: the vectors are those of a run, the queries its test triples (both sides if
 there are reciprocals), one at a time and on one thread. Recall is of the model's own top ten.
 `model` is `score_tails` and top-k; `flat` compares with all vectors; `ivf` searches the `nprobe`
-nearest of about √N cells. All alternate, query by query; numbers are medians. Needs extra faiss.
+nearest of about √N cells. All alternate, query by query; numbers are medians of the CPU time.
+Needs extra faiss.
 
-    python benchmarks/vector_search.py my_run --nprobe 1,4,16
+    python benchmarks/vector_search.py my_run --nprobe 1,4,16 [--record]
+
+With --record, the line is added to results/vector_search.jsonl, which is in docs/answers.md.
 """
 
 from __future__ import annotations
@@ -14,14 +17,18 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
 import torch
 
 import fivestar
+from fivestar.experiments.records import append_record
 from fivestar.prediction.vectors import Vectors
 
+RESULTS = Path(__file__).parents[1] / "results" / "vector_search.jsonl"
 TOP = 10
 Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
 Search = Callable[[int], Ids]
@@ -96,8 +103,10 @@ def searches(
     }
 
 
-def compare(run: fivestar.TrainedModel, count: int, nprobes: list[int], rounds: int) -> None:
-    """Run all searches in turns and print a table."""
+def compare(
+    run: fivestar.TrainedModel, count: int, nprobes: list[int], rounds: int
+) -> dict[str, Any]:
+    """Run all searches in turns, print a table, and return its line for the results."""
     heads, relations = test_queries(run, count)
     ways = searches(run, heads, relations, nprobes)
     built = build_times(fivestar.candidate_vectors(run), rounds)
@@ -107,9 +116,9 @@ def compare(run: fivestar.TrainedModel, count: int, nprobes: list[int], rounds: 
         best = set(ways["model"](i).tolist())
         for way, search in ways.items():
             search(i)  # warm the caches
-            start = time.perf_counter()
+            start = time.process_time()
             ids = search(i)
-            times[way].append(1e6 * (time.perf_counter() - start))
+            times[way].append(1e6 * (time.process_time() - start))
             found[way].append(len(best & set(ids.tolist())) / len(best))
     print(
         f"{len(run.graph.entities):,} entities, {len(heads):,} queries, {run.settings.model.name}"
@@ -121,6 +130,15 @@ def compare(run: fivestar.TrainedModel, count: int, nprobes: list[int], rounds: 
         build = built.get(way.split()[0])
         shown = "–" if build is None else f"{build:.2f}"
         print(f"| {way} | {recall} | {statistics.median(times[way]):.0f} | {shown} |")
+    return {
+        "data": run.graph.name,
+        "model": run.settings.model.name,
+        "dim": run.settings.model.dim,
+        "queries": len(heads),
+        "cells": round(len(run.graph.entities) ** 0.5),
+        "recall": {way: statistics.mean(each) for way, each in found.items()},
+        "microseconds": {way: statistics.median(each) for way, each in times.items()},
+    }
 
 
 if __name__ == "__main__":
@@ -129,8 +147,11 @@ if __name__ == "__main__":
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--nprobe", default="1,4,16", help="with commas")
     parser.add_argument("--rounds", type=int, default=5, help="how often indexes are built")
+    parser.add_argument("--record", action="store_true", help="add the line to results/")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
     probes = [int(n) for n in arguments.nprobe.split(",")]
-    compare(fivestar.load(arguments.run), arguments.queries, probes, arguments.rounds)
+    line = compare(fivestar.load(arguments.run), arguments.queries, probes, arguments.rounds)
+    if arguments.record:
+        append_record(RESULTS, line)

@@ -11,6 +11,7 @@ from typing import Any
 
 import regularization_table
 
+from fivestar.experiments.pages import fill
 from fivestar.experiments.records import read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.experiments.tables import format_metric
@@ -301,23 +302,20 @@ def page() -> str:
     recipes = {graph: recipe_mrr(ledger, graph) for graph in ORDER}
     found = {**short, **by_budget(budgets)}
     found["recipe"] = {graph: value for graph, value in recipes.items() if value is not None}
-    text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
     parts = {
-        "MATRIX": matrix(scores, trials),
-        "RATES": rates_table(scores),
-        "JUDGED": leave_one_out_table(short),
-        "DEFAULTS": defaults_table(found, finals),
-        "BUDGET": budget_table(budgets, finals, ledger),
-        "EXPONENTS": exponents_table(exponents, scores),
-        "SELF": self_answers(trials, finals),
-        "PRECISION": precision_table(read_trials(path, "precision"), finals),
-        "MODELS": models_table(read_trials(path, "models")),
-        "ARMS": regularization_table.table(regularization, "off-diagonal-lr 0.1"),
-        "FORMER_ARMS": regularization_table.table(regularization, None),
+        "MATRIX": lambda: matrix(scores, trials),
+        "RATES": lambda: rates_table(scores),
+        "JUDGED": lambda: leave_one_out_table(short),
+        "DEFAULTS": lambda: defaults_table(found, finals),
+        "BUDGET": lambda: budget_table(budgets, finals, ledger),
+        "EXPONENTS": lambda: exponents_table(exponents, scores),
+        "SELF": lambda: self_answers(trials, finals),
+        "PRECISION": lambda: precision_table(read_trials(path, "precision"), finals),
+        "MODELS": lambda: models_table(read_trials(path, "models")),
+        "ARMS": lambda: regularization_table.table(regularization, "off-diagonal-lr 0.1"),
+        "FORMER_ARMS": lambda: regularization_table.table(regularization, None),
     }
-    for name, part in parts.items():
-        text = text.replace(f"<!-- {name} -->", part)
-    return text
+    return fill((Path(__file__).parent / "about.md").read_text(encoding="utf-8"), parts)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ python experiments/facts/table.py
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from fivestar.experiments.pages import fill
 from fivestar.experiments.records import read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.experiments.tables import format_metric
@@ -77,10 +78,78 @@ def negatives() -> str:
     return markdown_table(rows)
 
 
+def weights_gain(graph: str) -> str:
+    """Return how much weights by confidence raise the mean MRR of a graph."""
+    groups = grouped("weighted_facts.jsonl", ("graph", "arm"))
+    alike, weighted = (mean(line["valid_mrr"] for line in groups[graph, arm]) for arm in ARMS[:2])
+    return _two_digits(weighted - alike)
+
+
+def weights_cost(graph: str) -> str:
+    """Return how much longer an epoch with weights takes, in percent."""
+    groups = grouped("weighted_facts.jsonl", ("graph", "arm"))
+    alike, weighted = (
+        sum(line["cpu_seconds"] for line in groups[graph, arm])
+        / sum(line["epochs"] for line in groups[graph, arm])
+        for arm in ARMS[:2]
+    )
+    return f"{100 * (weighted / alike - 1):.0f}"
+
+
+def negatives_mrr(graph: str, model: str, choice: str) -> str:
+    """Return the mean MRR of a choice of negatives among all entities."""
+    groups = grouped("typed_negatives.jsonl", ("graph", "model", "negatives"))
+    return format_metric(mean(line["valid_mrr"] for line in groups[graph, model, choice]))
+
+
+def negatives_gain(graph: str, model: str, choice: str) -> str:
+    """Return how far the mean MRR of a choice is from that of all negatives, without its sign."""
+    groups = grouped("typed_negatives.jsonl", ("graph", "model", "negatives"))
+    means = (
+        mean(line["valid_mrr"] for line in groups[graph, model, name]) for name in (choice, "all")
+    )
+    return format_metric(abs(float.__sub__(*means)))
+
+
+def gains_among_observed(*choices: str) -> str:
+    """Return the lowest and the highest gain over all negatives among observed candidates."""
+    groups = grouped("typed_negatives.jsonl", ("graph", "model", "negatives"))
+    means = {
+        key: mean(line["valid_mrr_among_observed"] for line in lines)
+        for key, lines in groups.items()
+    }
+    gains = [
+        value - means[graph, model, "all"]
+        for (graph, model, choice), value in means.items()
+        if choice.replace(" ", "_") in choices
+    ]
+    return f"{_signed(min(gains))} to {_signed(max(gains))}"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.2f}".removeprefix("0")
+
+
+def _signed(value: float) -> str:
+    sign = "−" if round(value, 3) < 0 else "+" if round(value, 3) > 0 else ""
+    return f"{sign}{format_metric(abs(value))}"
+
+
+# What replaces `<!-- NAME argument … -->` in about.md.
+PARTS: dict[str, Callable[..., str]] = {
+    "WEIGHTS": weights,
+    "WEIGHTS_GAIN": weights_gain,
+    "WEIGHTS_COST": weights_cost,
+    "NEGATIVES": negatives,
+    "NEGATIVES_MRR": negatives_mrr,
+    "NEGATIVES_GAIN": negatives_gain,
+    "GAINS_AMONG_OBSERVED": gains_among_observed,
+}
+
+
 def page() -> str:
     """Return docs/facts.md."""
-    text = (HERE / "about.md").read_text(encoding="utf-8")
-    return text.format(weights=weights(), negatives=negatives())
+    return fill((HERE / "about.md").read_text(encoding="utf-8"), PARTS)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ python experiments/geometry/table.py
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import statistics
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from scipy.stats import t
 
 from fivestar.analysis.relations import class_shares
 from fivestar.experiments.geometry_tables import mobius_classes_table, transformations_table
+from fivestar.experiments.pages import fill
 from fivestar.experiments.records import read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.geometry.classification import invariant
@@ -82,6 +84,12 @@ def accuracy_table() -> str:
     return markdown_table(rows)
 
 
+def accuracy_cases() -> str:
+    """Return the number of maps whose results were compared."""
+    lines = read_records(ROOT / "results" / "mobius_accuracy.jsonl")
+    return f"{sum(line['cases'] for line in lines):,}"
+
+
 def near_identity_table() -> str:
     """Return the classes of random maps I + ε G, by this criterion and by one on σ."""
     generator = torch.Generator().manual_seed(0)
@@ -127,6 +135,13 @@ def pairs_table() -> str:
     return markdown_table(rows)
 
 
+def agreeing() -> str:
+    """Return how often inverse pairs share a class where at least one map is not loxodromic."""
+    pairs = [line["pairs"]["inverse"] for _, line in measured("classes")]
+    counts = [(round(one["exceptions"] * one["exceptions_share"]), one) for one in pairs]
+    return " and ".join(f"{count} of {one['exceptions']}" for count, one in counts)
+
+
 def shapes_table() -> str:
     """Return the changes of shape by graph, form, regularizer and tolerance."""
     rows = [["graph and relations", "model", "regularizer", "tolerance", *CHANGES, "of"]]
@@ -139,6 +154,20 @@ def shapes_table() -> str:
             rows.append([*row, tolerance, *cells, f"{sum(found['counts'].values()):,}"])
     order = sorted(rows[1:], key=lambda row: (row[0].replace("all", ""), row[3]))
     return markdown_table([rows[0], *order])
+
+
+def shapes_of(run: str, tolerance: str, group: str = "all") -> Record:
+    """Return the changes of shape of a run: `counts`, their `baseline`, number of `relations`."""
+    (line,) = (line for one, line in measured("shapes") if one["name"] == run)
+    found: Record = line["counted"][f"{group} at {tolerance}"]
+    return found
+
+
+def shapes(source: str, run: str, tolerance: str, change: str, group: str = "all") -> str:
+    """Return how often one shape becomes another, as in `circle-line`; `any` stands for all."""
+    before, after = change.replace("any", "*").split("-")
+    counts = shapes_of(run, tolerance, group)[source]
+    return f"{sum(counts[key] for key in fnmatch.filter(counts, f'{before} → {after}')):,}"
 
 
 def clusters_table() -> str:
@@ -160,6 +189,12 @@ def clusters_table() -> str:
     return markdown_table(rows)
 
 
+def typed_entities() -> str:
+    """Return the number of entities that are compared by type."""
+    (count,) = {sum(line["types"].values()) for _, line in measured("clusters")}
+    return f"{count:,}"
+
+
 def _interval(values: list[float]) -> str:
     """Return the mean, and with several values half the width of its 95 % interval (Student)."""
     if len(values) < 2:
@@ -172,15 +207,21 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else "< 1 %"
 
 
-# What replaces `<!-- NAME -->` in about.md.
-PARTS: dict[str, Callable[[], str]] = {
+# What replaces `<!-- NAME argument … -->` in about.md.
+PARTS: dict[str, Callable[..., str]] = {
     "RUNS": runs_table,
     "ACCURACY": accuracy_table,
+    "ACCURACY_CASES": accuracy_cases,
     "NEAR_IDENTITY": near_identity_table,
     "CLASSES": classes_table,
     "PAIRS": pairs_table,
-    "SHAPES": shapes_table,
+    "AGREEING": agreeing,
+    "SHAPES_TABLE": shapes_table,
+    "SHAPES": partial(shapes, "counts"),
+    "CHANCE": partial(shapes, "baseline"),
+    "RELATIONS": lambda run: str(shapes_of(run, "0.35")["relations"]),
     "CLUSTERS": clusters_table,
+    "TYPED_ENTITIES": typed_entities,
     "CLASSES_TABLE": lambda: markdown_table(mobius_classes_table()),
     "TRANSFORMATIONS_TABLE": lambda: markdown_table(transformations_table()),
     "PATTERNS": patterns_table.learned_patterns,
@@ -195,10 +236,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 def page() -> str:
     """Return the page."""
-    text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
-    for name, part in PARTS.items():
-        text = text.replace(f"<!-- {name} -->", part())
-    return text
+    return fill((Path(__file__).parent / "about.md").read_text(encoding="utf-8"), PARTS)
 
 
 if __name__ == "__main__":

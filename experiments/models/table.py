@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fivestar.experiments.ledger import METRICS, read_ledger
+from fivestar.experiments.pages import fill
 from fivestar.experiments.records import read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.experiments.tables import PublishedRow, format_metric, published_table
@@ -40,7 +41,7 @@ def page() -> str:
         if rows:
             text.append(section(title, rows, published_rows(name)))
     about_tasks = (HERE / "other_tasks.md").read_text(encoding="utf-8").rstrip()
-    text.append(about_tasks.replace("<!-- OTHER_TASKS -->", other_tasks()))
+    text.append(fill(about_tasks, {"OTHER_TASKS": other_tasks}))
     return "\n\n".join(text) + "\n"
 
 

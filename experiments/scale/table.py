@@ -18,6 +18,7 @@ import mapped_table  # noqa: E402
 import name_search  # noqa: E402
 import scale  # noqa: E402
 
+from fivestar.experiments.pages import fill  # noqa: E402
 from fivestar.experiments.records import read_records  # noqa: E402
 from fivestar.experiments.results import markdown_table  # noqa: E402
 from fivestar.experiments.tables import format_metric  # noqa: E402
@@ -148,25 +149,22 @@ def page() -> str:
     sizes = scale.merged(_read("scale"))
     constants = cost_model.machine_of(_read("machine"))
     parts = {
-        "scale": scale.table(sizes),
-        "commits": scale.commits(_read("scale")),
-        "names": name_search.table(_read("name_search")),
-        "processes": scale.process_table(sizes),
-        "mapped": mapped_table.table(_read("mapped_table")),
-        "candidates": candidates(),
-        "partitions": partitions(),
-        "optimizers": optimizers(),
-        "short": short_training(),
-        "machine": machine(),
-        "comparison": cost_model.comparison(sizes, constants),
-        "verdict": cost_model.verdict(sizes, constants),
-        "predictions": cost_model.predictions(constants),
-        "walkthrough": walkthrough(),
+        "SCALE": lambda: scale.table(sizes),
+        "COMMITS": lambda: scale.commits(_read("scale")),
+        "NAMES": lambda: name_search.table(_read("name_search")),
+        "PROCESSES": lambda: scale.process_table(sizes),
+        "MAPPED": lambda: mapped_table.table(_read("mapped_table")),
+        "CANDIDATES": candidates,
+        "PARTITIONS": partitions,
+        "OPTIMIZERS": optimizers,
+        "SHORT": short_training,
+        "MACHINE": machine,
+        "COMPARISON": lambda: cost_model.comparison(sizes, constants),
+        "VERDICT": lambda: cost_model.verdict(sizes, constants),
+        "PREDICTIONS": lambda: cost_model.predictions(constants),
+        "WALKTHROUGH": walkthrough,
     }
-    text = (HERE / "about.md").read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part)
-    return text
+    return fill((HERE / "about.md").read_text(encoding="utf-8"), parts)
 
 
 if __name__ == "__main__":

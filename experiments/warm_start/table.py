@@ -6,10 +6,11 @@ python experiments/warm_start/table.py
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from fivestar.experiments.pages import fill
 from fivestar.experiments.records import read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.experiments.tables import format_metric
@@ -92,14 +93,35 @@ def entity_vectors() -> str:
     for graph in dict.fromkeys(line["graph"] for line in lines):
         for start, label in _VECTORS.items():
             runs = [line for line in lines if (line["graph"], line["start"]) == (graph, start)]
-            for fill, name in _FILLS.items():
-                if not runs or fill not in runs[0]:
+            for kept, name in _FILLS.items():
+                if not runs or kept not in runs[0]:
                     continue
-                cells = [format_metric(_mean(run[fill][g]["mrr"] for run in runs)) for g in _GROUPS]
+                cells = [format_metric(_mean(run[kept][g]["mrr"] for run in runs)) for g in _GROUPS]
                 seconds = f"{_mean(run['cpu_seconds'] for run in runs):.0f}"
                 case = f"{graph}, {len(runs)}"
                 rows.append([case, label, name, *cells, seconds])
     return markdown_table(rows)
+
+
+def unseen_gain(graph: str, other: str) -> str:
+    """Return what prediction from labels gains over another row for unseen entities."""
+    runs = _random_starts(graph)
+    means = (_mean(run[name]["unseen"]["mrr"] for run in runs) for name in ("predicted", other))
+    return f"{float.__sub__(*means):.2f}".removeprefix("0")
+
+
+def unseen_by_seed(graph: str) -> str:
+    """Return the MRR of unseen entities as trained and predicted from labels, for each seed."""
+    pairs = (
+        [format_metric(run[name]["unseen"]["mrr"]) for name in ("untouched", "predicted")]
+        for run in _random_starts(graph)
+    )
+    return ", ".join(" → ".join(pair) for pair in pairs)
+
+
+def _random_starts(graph: str) -> list[dict[str, Any]]:
+    lines = read_records(ROOT / "results" / "entity_vectors.jsonl")
+    return [line for line in lines if (line["graph"], line["start"]) == (graph, "none")]
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -112,18 +134,23 @@ def _read(name: str) -> dict[str, Any]:
     return found
 
 
+# What replaces `<!-- NAME argument … -->` in about.md.
+PARTS: dict[str, Callable[..., str]] = {
+    "CONVERSIONS": conversions,
+    "WARM_START": warm_start,
+    "BEST": lambda arm: best_by(_read("warm_start.json")["curves"][arm.replace("_", " ")], 10),
+    "GROWING": growing,
+    "FACTS": lambda key: f"{_read('growing.json')[key]:,}",
+    "ENTITY_VECTORS": entity_vectors,
+    "VALIDATION_FACTS": lambda graph, group: f"{_random_starts(graph)[0]['facts'][group]:,}",
+    "UNSEEN_GAIN": unseen_gain,
+    "UNSEEN_BY_SEED": unseen_by_seed,
+}
+
+
 def page() -> str:
     """Return the page."""
-    text = (Path(__file__).parent / "about.md").read_text(encoding="utf-8")
-    parts = {
-        "CONVERSIONS": conversions,
-        "WARM_START": warm_start,
-        "GROWING": growing,
-        "ENTITY_VECTORS": entity_vectors,
-    }
-    for name, part in parts.items():
-        text = text.replace(f"<!-- {name} -->", part())
-    return text
+    return fill((Path(__file__).parent / "about.md").read_text(encoding="utf-8"), PARTS)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,38 @@ def test_the_numbers_of_the_readme_are_the_recorded_ones():
             assert f"| {case} d=100 | {recorded} | {value.removesuffix(' s')} |" in table
 
 
+def test_the_ratios_of_the_overview_are_the_measured_ones():
+    """Whole numbers between the smallest and the largest measured ratio, up to rounding."""
+    overview = " ".join((ROOT / "docs/overview.md").read_text().split())
+    benchmarks = (ROOT / "docs/benchmarks.md").read_text()
+    steps, ranking = (
+        benchmarks.partition(f"| case | {name} |")[2].partition("\n\n")[0]
+        for name in ("step", "ranking")
+    )
+    for table, contestant, said in (
+        (steps, "authors", r"1/(\d+) to 1/(\d+) of the time of the authors' code"),
+        (steps, "pykeen", r"1/(\d+) to 1/(\d+) of PyKEEN's;"),
+        (ranking, "pykeen", r"ranking takes 1/(\d+) to 1/(\d+) of PyKEEN's"),
+    ):
+        rows = [line.split("|")[1:-1] for line in table.splitlines() if f" {contestant} |" in line]
+        ratios = [float(row[3]) for row in rows]
+        lowest, highest = map(int, re.search(said, overview).groups())
+        assert abs(min(ratios) - lowest) <= 0.5
+        assert abs(max(ratios) - highest) <= 0.5
+
+
+def test_the_load_on_the_page_about_deployment_is_the_measured_one():
+    deploy = " ".join((ROOT / "docs/how-to/deploy.md").read_text().split())
+    load = (ROOT / "docs/http.md").read_text().partition("\n## Load\n")[2]
+    one, two = (
+        re.search(rf"\| now, {workers} \| ([\d,]+) \|", load)[1]
+        for workers in ("1 worker", "2 workers")
+    )
+    busy = re.search(r"([\d,]+) and ([\d,]+) now", " ".join(load.split()))
+    assert f"two workers answered {two} queries per second and one {one}" in deploy
+    assert f"beside two trainings {busy[2]} and {busy[1]} (" in deploy
+
+
 def cells(text, row):
     (line,) = [line for line in text.splitlines() if line.startswith(row)]
     return [cell.strip() for cell in line.split("|")[2:-1]]

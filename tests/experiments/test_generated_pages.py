@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fivestar.experiments import results
+from fivestar.experiments import comparisons
 from fivestar.experiments.ledger import read_ledger
 from fivestar.experiments.records import read_records
 from fivestar.experiments.searches import read_searches
+from fivestar.experiments.tables import format_metric
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("folder", "page"),
     [
+        ("experiments/answers", "answers"),
         ("experiments/defaults", "defaults"),
         ("experiments/facts", "facts"),
         ("experiments/geometry", "geometry"),
@@ -39,6 +42,59 @@ def test_page_matches_the_results(folder, page):
     )
 
 
+def test_shapes_and_clusters_are_as_the_page_of_geometry_says():
+    lines = read_records(ROOT / "results" / "geometry.jsonl")
+    for line in lines:
+        if line["measurement"] == "shapes":
+            for key, found in line["counted"].items():
+                strict, changes = key.endswith(" at 0.2"), found["counts"]
+                if "-mobius-" in line["run"] and (strict or line["run"].startswith("wn18")):
+                    assert changes["circle → line"] == changes["line → circle"] == 0
+                if "-phase-" in line["run"] and strict:
+                    assert changes["line → circle"] == 0
+                    assert changes["circle → line"] == 0 or line["run"].startswith("nell")
+                if "-mobius-n3-0" in line["run"] and strict:
+                    assert changes["circle → circle"] == 0
+                assert found["baseline"]["line → circle"] == 0
+                if "-mobius-" in line["run"] or strict or key.startswith("_hypernym"):
+                    assert found["baseline"]["circle → line"] == 0
+    clusters = [line for line in lines if line["measurement"] == "clusters"]
+    ours = [line for line in clusters if "-fivestar-" in line["run"]]
+    others = [line for line in clusters if line not in ours]
+    for metric in ("between", "silhouette"):
+        assert max(line[metric] for line in ours) < min(line[metric] for line in others)
+
+
+def test_the_concept_of_training_has_the_recorded_numbers():
+    page = (ROOT / "docs" / "concepts" / "training-the-exact-form.md").read_text(encoding="utf-8")
+    runs = {run["name"]: run for run in read_records(ROOT / "results" / "geometry_runs.jsonl")}
+    for row, form in (
+        ("exact (`mobius`) | hermitian", "mobius"),
+        ("`phase` | bilinear", "phase"),
+    ):
+        names = (f"nell-995-h100-{form}-{name}-0" for name in ("n3", "n3-transformed"))
+        mrrs = (format_metric(runs[name]["valid_mrr"]) for name in names)
+        assert f"| {row} | {' | '.join(mrrs)} |" in page
+    recipes = [
+        (entry.settings_values["model"]["pairing"], entry.valid.mrr)
+        for entry in read_ledger(ROOT / "results" / "ledger.jsonl")
+        if (entry.experiment, entry.data, entry.model, entry.dim)
+        == ("table-nell", "nell-995-h100", "fivestar", 100)
+    ]
+    bilinear = sorted(mrr for pairing, mrr in recipes if pairing == "bilinear")
+    hermitian = [mrr for pairing, mrr in recipes if pairing == "hermitian"]
+    first, last, default = map(format_metric, (bilinear[0], bilinear[-1], hermitian[-1]))
+    said = " ".join(page.split())
+    assert f"validation MRR {default}, the bilinear recipe had {first} to {last} with three" in said
+
+
+def test_decisions_say_when_their_numbers_were_measured():
+    for page in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if re.search(r"(?<![\w./-])\.?\d[\d.,]* (ms|s|µs|MB|GB)\b|[ .]\.\d\d|MRR", text):
+            assert re.search(r"20\d\d-\d\d-\d\d", text), page.name
+
+
 @pytest.mark.parametrize(
     ("benchmark", "page"),
     [("time_to_quality", "benchmarks"), ("cold_start", "decisions/0025-cold-start")],
@@ -49,14 +105,23 @@ def test_table_is_that_of_the_results(benchmark, page):
     assert table.strip() in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
 
 
-def test_classes_of_relations_are_those_of_the_best_runs(monkeypatch):
-    monkeypatch.setattr(results, "_difference", lambda *_: None)  # slow, and not compared here
+def test_classes_of_relations_are_those_of_all_best_runs(monkeypatch):
+    monkeypatch.setattr(comparisons, "_difference", lambda *_: None)  # slow, and not compared here
     ledger = ROOT / "results" / "ledger.jsonl"
     entries, searches = read_ledger(ledger), read_searches(ledger)
-    for line in read_records(ROOT / "results" / "relation_classes.jsonl"):
-        names = "fivestar", line["other"]
-        pairs = results.compare_models(entries, ledger.parent, *names, [line["data"]], searches)
-        (pair,) = (pair for pair in pairs if pair.dim == line["dim"])
-        assert line["settings"] == [cell.entries[0].settings for cell in pair.cells], (
-            "run python experiments/paper_method/relation_classes.py"
+    recorded = {
+        (line["data"], line["dim"], line["other"]): (line["settings"], line["search"])
+        for line in read_records(ROOT / "results" / "relation_classes.jsonl")
+    }
+    expected = {
+        (pair.data, pair.dim, other): (
+            [cell.entries[0].settings for cell in pair.cells],
+            comparisons.describe_equal_search(pair.search, pair.data, pair.dim),
         )
+        for other in ("complex", "rotate", "quate")
+        for pair in comparisons.compare_models(
+            entries, ledger.parent, "fivestar", other, searches=searches
+        )
+        if all(entry.ranks for cell in pair.cells for entry in cell.entries)
+    }
+    assert recorded == expected, "run python experiments/paper_method/relation_classes.py"

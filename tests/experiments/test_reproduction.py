@@ -15,7 +15,7 @@ from fivestar.cli.main import app
 from fivestar.errors import DamagedLedger, Paused, SettingsError
 from fivestar.experiments import reproduction
 from fivestar.experiments.ledger import read_ledger
-from fivestar.experiments.reproduction import Job, make_jobs, reproduce
+from fivestar.experiments.reproduction import Budget, Job, make_jobs, reproduce
 from fivestar.experiments.searches import read_searches
 from fivestar.experiments.tables import published_table
 from fivestar.files import try_file_lock
@@ -69,12 +69,12 @@ def job(seed=0, **training):
     return Job("graph", make_settings(values))
 
 
-def reproduced(jobs, folder, watcher=None, minutes=0.0, clock="wall"):
+def reproduced(jobs, folder, watcher=None, minutes=0.0):
     def read(_):
         return people_graph()
 
     arguments = (folder / "ledger.jsonl", folder / "runs", "a test", read, watcher or Watcher())
-    return reproduce(jobs, *arguments, minutes, clock)
+    return reproduce(jobs, *arguments, minutes)
 
 
 def metrics(entry):
@@ -118,7 +118,7 @@ def test_a_trained_run_that_is_not_in_the_ledger_is_only_evaluated(tmp_path):
 
 def budget_jobs(models=("fivestar", "complex"), seeds=range(2), seconds=4.0):
     training = {"threads": 1}
-    return make_jobs(["graph"], list(models), [4], seeds, training, seconds=seconds)
+    return make_jobs(["graph"], list(models), [4], seeds, training, budget=Budget(seconds))
 
 
 def test_a_budget_searches_each_cell_once_and_further_seeds_use_what_it_found(tmp_path):
@@ -153,8 +153,8 @@ def test_a_budget_searches_each_cell_once_and_further_seeds_use_what_it_found(tm
 def test_a_search_counts_cpu_time_and_keeps_the_precision(tmp_path, monkeypatch):
     monkeypatch.setattr("fivestar.training.resources._has_bf16", lambda _: True)
     training = {"threads": 1, "precision": "bf16"}
-    jobs = make_jobs(["graph"], ["complex"], [4], [0], training, seconds=3.0)
-    (entry,) = reproduced(jobs, tmp_path, clock="cpu").done
+    jobs = make_jobs(["graph"], ["complex"], [4], [0], training, budget=Budget(3.0, "cpu"))
+    (entry,) = reproduced(jobs, tmp_path).done
     (search,) = read_searches(tmp_path / "ledger.jsonl")
     assert (search.clock, search.settings) == ("cpu", entry.settings)
     assert search.seconds_used <= 3.5
@@ -163,7 +163,8 @@ def test_a_search_counts_cpu_time_and_keeps_the_precision(tmp_path, monkeypatch)
 
 def test_other_graphs_and_dimensions_use_the_search_on_one_graph(tmp_path):
     graphs, training = ["one", "two"], {"threads": 1}
-    jobs = make_jobs(graphs, ["complex"], [4, 6], [0], training, seconds=3.0, search_on="two")
+    budget = Budget(3.0, search_on="two")
+    jobs = make_jobs(graphs, ["complex"], [4, 6], [0], training, budget=budget)
     assert [job.has_own_search for job in jobs] == [True, False, False, False]
 
     def read(name):

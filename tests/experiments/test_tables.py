@@ -12,9 +12,10 @@ from tests.experiments.entries import entry
 from fivestar.errors import DamagedLedger, SettingsError
 from fivestar.evaluation.ranks import Ranks
 from fivestar.evaluation.report import Evaluation
+from fivestar.experiments.comparisons import compare_models
 from fivestar.experiments.ledger import append, settings_of
 from fivestar.experiments.reproduction import recipe, recipe_file
-from fivestar.experiments.results import compare_models, results_page
+from fivestar.experiments.results import results_page
 from fivestar.experiments.saved_ranks import save_ranks
 from fivestar.experiments.searches import Search
 from fivestar.experiments.tables import (
@@ -176,8 +177,9 @@ def test_markdown_latex_and_json_say_the_same(tmp_path):
     seeds = [entry(seed=seed, valid=0.4, test=0.30 + seed / 100) for seed in range(3)]
     table = fill_table(published_table("table-fb15k237-wn18rr"), seeds, dims=[8])
     assert "| 5★E | 100 | ours | **.310 ± .010** |" in as_markdown(table)
+    epochs = ", ".join(["20 of 30"] * 3)
     assert (
-        "| valid MRR .400, of 1 | seeds 0, 1, 2; epoch 20, 20, 20; 1.5, 1.5, 1.5 min |"
+        f"| valid MRR .400, of 1 | seeds 0, 1, 2; epoch {epochs}; 1.5, 1.5, 1.5 min |"
         in as_markdown(table)
     )
     assert r"5$^\bigstar$E $d=100$ & ours" in as_latex(table)
@@ -217,7 +219,9 @@ def test_a_cell_says_how_its_settings_were_searched():
     line = entry()
     table = published_table("table-fb15k237-wn18rr")
     shown = as_markdown(fill_table(table, [line], searches=[searched(line)]))
-    assert "| valid MRR .400, of 1; 12 settings in 35 min | seed 0; epoch 20; 1.5 min |" in shown
+    assert (
+        "| valid MRR .400, of 1; 12 settings in 35 min | seed 0; epoch 20 of 30; 1.5 min |" in shown
+    )
     other = searched(entry(reg=0.5))
     assert "35 min" not in as_markdown(fill_table(table, [line], searches=[other]))
 
@@ -229,10 +233,14 @@ def test_a_run_that_ended_while_it_was_improving_is_marked():
         changed = line.model_copy(update={"settings_values": values, "best_epoch": 30, **more})
         return as_markdown(fill_table(published_table("table-fb15k237-wn18rr"), [changed]))
 
-    assert "not converged" in shown()
+    assert "**not converged** in 1.5 min" in shown()
     assert "not converged" not in shown(best_epoch=29)
     assert "not converged" not in shown(minutes=1.4)
-    assert "not converged" not in shown(settings_values=entry().settings_values)
+    free = entry().settings_values
+    assert "not converged" not in shown(settings_values=free)
+    steep, flat = (((20, 1.0, mrr), (30, 1.5, 0.4)) for mrr in (0.38, 0.39))
+    assert "not converged" in shown(settings_values=free, curve=steep)
+    assert "not converged" not in shown(settings_values=free, curve=flat)
 
 
 def test_equally_searched_settings_are_compared_before_better_ones(tmp_path):
@@ -244,12 +252,29 @@ def test_equally_searched_settings_are_compared_before_better_ones(tmp_path):
 
     def compared(searches):
         (found,) = compare_models(ledger, tmp_path, "fivestar", "complex", searches=searches)
-        return found.cells[0].entries, found.search_seconds
+        return found.cells[0].entries, found.as_row()[4]
 
-    assert compared([]) == ((better,), 0)
-    assert compared([searched(star)]) == ((better,), 0)
-    assert compared([searched(star), searched(rival, seconds=60)]) == ((better,), 0)
-    assert compared([searched(star), searched(rival)]) == ((star,), 2100)
+    assert compared([]) == ((better,), "not equal")
+    assert compared([searched(star)]) == ((better,), "not equal")
+    assert compared([searched(star), searched(rival, seconds=60)]) == ((better,), "not equal")
+    cpu = searched(rival).model_copy(update={"clock": "cpu"})
+    assert compared([searched(star), cpu]) == ((better,), "not equal")
+    assert compared([searched(star), searched(rival)]) == ((star,), "35 min each")
+
+
+def test_settings_of_equal_searches_on_another_graph_are_compared(tmp_path):
+    triples = Triples(*np.zeros((3, 10), int))
+    models, ranks = ("fivestar", "complex"), np.arange(1, 21)
+    places = ("nell-995-h25", "nell-995-h75")
+    ledger = [
+        saved(tmp_path, model, 0, ranks, triples, data=data) for data in places for model in models
+    ]
+    better = saved(tmp_path, "fivestar", 0, ranks, triples, data=places[1], reg=0.7, valid=0.5)
+    searches = [searched(line) for line in ledger[:2]]
+    own, reused = compare_models([*ledger, better], tmp_path, *models, searches=searches)
+    assert (own.data, own.as_row()[4]) == (places[0], "35 min each")
+    assert (reused.data, reused.as_row()[4]) == (places[1], "35 min each, on nell-995-h25")
+    assert reused.cells[0].entries == (ledger[2],), "not the best on validation"
 
 
 def saved(folder, model, seed, ranks, triples, **more):

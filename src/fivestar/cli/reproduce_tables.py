@@ -133,7 +133,7 @@ def run_table(wanted: Wanted) -> None:
     """Train what is missing, then print and save the table."""
     from fivestar.cli.long_work import WatchedJobs, say  # noqa: PLC0415
     from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415  (slow to import)
-    from fivestar.experiments.reproduction import make_jobs, reproduce  # noqa: PLC0415
+    from fivestar.experiments.reproduction import Budget, make_jobs, reproduce  # noqa: PLC0415
     from fivestar.experiments.searches import read_searches  # noqa: PLC0415
     from fivestar.experiments.tables import (  # noqa: PLC0415
         as_markdown,
@@ -163,9 +163,8 @@ def run_table(wanted: Wanted) -> None:
         )
     seconds = 0.0 if wanted.budget is None else parse_duration(wanted.budget)
     _check_search(wanted, seconds, graphs, files)
-    jobs = make_jobs(
-        graphs, models, dims, range(wanted.seeds), training, files, seconds, wanted.search_on
-    )
+    budget = Budget(seconds, wanted.clock, wanted.search_on) if seconds else None
+    jobs = make_jobs(graphs, models, dims, range(wanted.seeds), training, files, budget)
     with resumable(f"run the same command again to resume: finished runs are in {place}"):
         outcome = reproduce(
             jobs,
@@ -175,7 +174,6 @@ def run_table(wanted: Wanted) -> None:
             read_graph,
             WatchedJobs(),
             wanted.minutes,
-            wanted.clock,
         )
     if outcome.remaining:
         say(f"{len(outcome.remaining)} of {len(jobs)} runs left; run the same command again")
@@ -220,12 +218,12 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Compare two models by a paired test on the ranks recorded in the ledger."""
-    from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415  (slow to import)
-    from fivestar.experiments.results import (  # noqa: PLC0415
+    from fivestar.experiments.comparisons import (  # noqa: PLC0415  (slow to import)
         COMPARISON_COLUMNS,
         compare_models,
-        markdown_table,
     )
+    from fivestar.experiments.ledger import read_ledger  # noqa: PLC0415
+    from fivestar.experiments.results import markdown_table  # noqa: PLC0415
     from fivestar.experiments.searches import read_searches  # noqa: PLC0415
 
     place = ledger_file(ledger)

@@ -123,12 +123,14 @@ class Job:
         settings: Its settings; with a budget only those of `_GIVEN` count.
         seconds: Time to search for all other settings and to train with the best; 0: no search.
         searched_on: The graph and the dimension of the search; None: its own.
+        clock: What the time counts.
     """
 
     graph: str
     settings: Settings
     seconds: float = 0.0
     searched_on: tuple[str, int] | None = None
+    clock: BudgetClock = "wall"
 
     @property
     def title(self) -> str:
@@ -157,7 +159,8 @@ class Job:
     def folder(self, runs: Path) -> Path:
         """Return the folder of the run within the folder of all runs."""
         model, seed = self.settings.model, self.settings.training.seed
-        found_by = f"budget{self.seconds:g}" if self.seconds else settings_hash(self.settings)
+        budget = f"budget{self.seconds:g}{'-cpu' if self.clock == 'cpu' else ''}"
+        found_by = budget if self.seconds else settings_hash(self.settings)
         return runs / self.graph / f"{model.name}-d{model.dim}-{found_by}-seed{seed}"
 
 
@@ -187,6 +190,21 @@ class Outcome:
     remaining: list[Job] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Budget:
+    """The time to search for the settings of a cell and to train with them.
+
+    Attributes:
+        seconds: The time.
+        clock: What it counts.
+        search_on: The graph to search on, for all graphs; None: each on its own.
+    """
+
+    seconds: float
+    clock: BudgetClock = "wall"
+    search_on: str | None = None
+
+
 def make_jobs(
     graphs: Sequence[str],
     models: Sequence[str],
@@ -194,8 +212,7 @@ def make_jobs(
     seeds: Sequence[int],
     training: Mapping[str, Any] | None = None,
     files: Mapping[str, Path] | None = None,
-    seconds: float = 0.0,
-    search_on: str | None = None,
+    budget: Budget | None = None,
 ) -> list[Job]:
     """Return all runs of a table, in an order that fills every cell before a second seed.
 
@@ -206,22 +223,21 @@ def make_jobs(
         seeds: Random seeds.
         training: Training settings that win over all recipes.
         files: Settings files of some models, instead of their recipes.
-        seconds: Time per model and graph to search for settings, at the smallest dimension; 0: use
-            the recipes.
-        search_on: The graph to search on, for all graphs; None: each on its own.
+        budget: Time per model and graph to search for settings, at the smallest dimension; None:
+            use the recipes.
     """
     jobs = []
     for seed, dim, model, graph in product(seeds, dims, models, graphs):
         changes = {"model": {"dim": dim}, "training": {**(training or {}), "seed": seed}}
-        if seconds:
+        if budget is not None:
             named = {**changes, "model": {"name": model, "dim": dim}}
-            place = search_on or graph, min(dims)
-            jobs.append(Job(graph, make_settings(named), seconds, place))
+            place = budget.search_on or graph, min(dims)
+            jobs.append(Job(graph, make_settings(named), budget.seconds, place, budget.clock))
         else:
             settings = recipe(graph, model, changes, (files or {}).get(model))
             jobs.append(Job(graph, settings))
     # What the others use comes first.
-    return sorted(jobs, key=lambda job: not job.has_own_search) if seconds else jobs
+    return jobs if budget is None else sorted(jobs, key=lambda job: not job.has_own_search)
 
 
 def reproduce(
@@ -232,7 +248,6 @@ def reproduce(
     read: GraphReader,
     watcher: Watcher,
     minutes: float = 0,
-    clock: BudgetClock = "wall",
 ) -> Outcome:
     """Train and evaluate the jobs that are not in the ledger yet.
 
@@ -244,7 +259,6 @@ def reproduce(
         read: Loads a graph by name.
         watcher: Receives the progress.
         minutes: Time limit (0: none).
-        clock: What the time budget of a job counts.
     """
     deadline = time.monotonic() + 60 * minutes if minutes else None
     outcome = Outcome()
@@ -269,10 +283,10 @@ def reproduce(
             try:
                 if job.seconds:
                     search_watcher = watcher.searching(job, number, len(jobs))
-                    with cpu_time() if clock == "cpu" else nullcontext():
+                    with cpu_time() if job.clock == "cpu" else nullcontext():
                         run = _search(job, runs, read, search_watcher)
                     if _search_of(job, ledger) is None:
-                        record_search(run, job.folder(runs), ledger, clock)
+                        record_search(run, job.folder(runs), ledger, job.clock)
                 else:
                     on_epoch, on_step = watcher.started(job, number, len(jobs))
                     run = _train(job, runs, read, on_epoch, _until(deadline, on_step))
@@ -318,7 +332,7 @@ def train_all(
 
 
 def _search_of(job: Job, ledger: Path) -> Search | None:
-    return find_search(read_searches(ledger), job.search_cell, job.seconds)
+    return find_search(read_searches(ledger), job.search_cell, job.seconds, job.clock)
 
 
 def _recorded(job: Job, ledger: Path) -> Entry | None:

@@ -1,27 +1,19 @@
-"""The results page, generated from the ledger alone, and paired comparisons of two models."""
+"""The results page, generated from the ledger and its searches alone."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from fivestar.errors import DamagedLedger
-from fivestar.evaluation.metrics import Difference, Reciprocals, mrr_difference
+from fivestar.experiments.comparisons import COMPARISON_COLUMNS, compare_models, searched_cell
 from fivestar.experiments.ledger import Entry, read_ledger
-from fivestar.experiments.reproduction import found_settings
-from fivestar.experiments.saved_ranks import load_ranks
 from fivestar.experiments.searches import Search, read_searches
 from fivestar.experiments.tables import (
     NO_RUN,
     Cell,
     FilledTable,
     as_markdown,
-    best_on_validation,
     describe_search,
     fill_table,
     format_metric,
@@ -29,15 +21,7 @@ from fivestar.experiments.tables import (
     table_cell,
     table_names,
 )
-from fivestar.runs.identity import settings_hash
 from fivestar.runs.renamed import current_names
-
-COMPARISON_COLUMNS = (
-    *("graph", "d", "MRR", "MRR of the other", "search"),
-    *("difference", "95 %", "p", "verdict"),
-)
-
-_OTHER_RUNS = ", not of the table"
 
 _ABOUT = """\
 # Results
@@ -65,171 +49,6 @@ in `results/ranks`; do not edit.
   `fivestar reproduce table-nell --minutes 60` ([commands](commands.md))."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Two models on a graph at a dimension, each with its best settings on validation.
-
-    Settings whose ranks were saved are preferred: without ranks there is nothing to compare.
-    """
-
-    data: str
-    dim: int
-    models: tuple[str, str]
-    cells: tuple[Cell, Cell]
-    # None if the ranks of a run were not saved.
-    difference: Difference | None
-    # The time of the search for the settings of each model; 0: not the same, or not recorded.
-    search_seconds: float = 0.0
-    # Whether the runs are those of the results tables, which need no saved ranks.
-    in_table: tuple[bool, bool] = (True, True)
-
-    @property
-    def verdict(self) -> str:
-        """Which model is better at the 95 % level."""
-        if self.difference is None:
-            return "ranks not saved"
-        if self.difference.low > 0:
-            return f"{self.models[0]} is better"
-        if self.difference.high < 0:
-            return f"{self.models[1]} is better"
-        return "no significant difference"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the comparison for JSON."""
-        return {
-            "data": self.data,
-            "dim": self.dim,
-            "models": {
-                name: {
-                    "settings": cell.entries[0].settings,
-                    "seeds": [entry.seed for entry in cell.entries],
-                    "mrr": cell.test["mrr"],
-                    "in_table": same,
-                }
-                for name, cell, same in zip(self.models, self.cells, self.in_table, strict=True)
-            },
-            "equal_search_seconds": self.search_seconds or None,
-            "difference": None if self.difference is None else self.difference._asdict(),
-            "verdict": self.verdict,
-        }
-
-    def as_row(self) -> list[str]:
-        """Return the row of a table with the columns `COMPARISON_COLUMNS`."""
-        gap = self.difference
-        mrrs = (
-            f"{format_metric(cell.test['mrr'])} "
-            f"({len(cell.entries)} run{'s'[: len(cell.entries) - 1]}{'' if same else _OTHER_RUNS})"
-            for cell, same in zip(self.cells, self.in_table, strict=True)
-        )
-        numbers = ["", "", ""]
-        if gap is not None:
-            numbers = [f"{gap.mrr:+.4f}", f"{gap.low:+.4f} to {gap.high:+.4f}", f"{gap.p:.3g}"]
-        names = [f"{name} {mrr}" for name, mrr in zip(self.models, mrrs, strict=True)]
-        search = f"{self.search_seconds / 60:g} min each" if self.search_seconds else "not equal"
-        return [self.data, str(self.dim), *names, search, *numbers, self.verdict]
-
-
-def compare_models(
-    ledger: Sequence[Entry],
-    folder: Path,
-    first: str,
-    second: str,
-    graphs: Iterable[str] = (),
-    searches: Sequence[Search] = (),
-) -> list[Comparison]:
-    """Compare two models in a paired test, on each graph and dimension where both have runs.
-
-    Args:
-        ledger: The lines of the ledger.
-        folder: The folder of the ledger, which has the ranks.
-        first: Name of a model.
-        second: Name of the other model.
-        graphs: Only these graphs; all if empty.
-        searches: The recorded searches. Where both models were given the same time to search, the
-            settings that these searches found are compared.
-    """
-    only = set(graphs)
-    compared = []
-    for data, dim in sorted({(e.data, e.dim) for e in ledger if not only or e.data in only}):
-        seconds, cells = _equally_searched(ledger, searches, (data, dim), (first, second))
-        if not seconds:
-            cells = [_comparable_cell(ledger, data, model, dim) for model in (first, second)]
-        one, other = cells
-        if one is not None and other is not None:
-            difference = _difference((one, other), folder)
-            compared.append(
-                Comparison(
-                    data,
-                    dim,
-                    (first, second),
-                    (one, other),
-                    difference,
-                    seconds,
-                    (_is_in_table(one, ledger), _is_in_table(other, ledger)),
-                )
-            )
-    return compared
-
-
-def _is_in_table(cell: Cell, ledger: Sequence[Entry]) -> bool:
-    first = cell.entries[0]
-    shown = table_cell(ledger, first.data, first.model, first.dim)
-    return shown is not None and shown.entries == cell.entries
-
-
-def _equally_searched(
-    ledger: Sequence[Entry],
-    searches: Sequence[Search],
-    place: tuple[str, int],
-    models: tuple[str, str],
-) -> tuple[float, list[Cell | None]]:
-    """Return the longest time that both models were searched for, and the cells found in it.
-
-    The time is 0 if there is none.
-    """
-    data, dim = place
-    found: list[dict[float, str]] = [
-        {s.seconds: s.settings for s in searches if s.cell == (data, model, dim)}
-        for model in models
-    ]
-    for seconds in sorted(set(found[0]) & set(found[1]), reverse=True):
-        cells = [
-            best_on_validation(
-                e for e in ledger if (e.data, e.settings) == (data, settings[seconds]) and e.ranks
-            )
-            for settings in found
-        ]
-        if None not in cells:
-            return seconds, cells
-    return 0.0, []
-
-
-def _comparable_cell(ledger: Sequence[Entry], data: str, model: str, dim: int) -> Cell | None:
-    """Return the best settings on validation whose ranks were saved, or of all if none were."""
-    without = {(e.data, e.settings) for e in ledger if e.ranks is None}
-    with_ranks = [e for e in ledger if (e.data, e.settings) not in without]
-    return table_cell(with_ranks, data, model, dim) or table_cell(ledger, data, model, dim)
-
-
-def _difference(cells: tuple[Cell, Cell], folder: Path) -> Difference | None:
-    if any(entry.ranks is None for cell in cells for entry in cell.entries):
-        return None
-    (first, triples), (second, other_triples) = (reciprocal_ranks(cell, folder) for cell in cells)
-    if triples != other_triples:
-        raise DamagedLedger(
-            f"{folder}: {cells[0].entries[0].model} and {cells[1].entries[0].model} were ranked on "
-            f"different test triples of {cells[0].entries[0].data}, so they cannot be compared"
-        )
-    return mrr_difference(first, second)
-
-
-def reciprocal_ranks(cell: Cell, folder: Path) -> tuple[Reciprocals, set[str]]:
-    """Return the mean reciprocal ranks (runs, triples), and the hashes of the triples."""
-    saved = [load_ranks(str(entry.ranks), folder) for entry in cell.entries]
-    hashes = {ranks.triples_hash for ranks in saved}
-    return np.stack([ranks.reciprocal.mean(axis=1) for ranks in saved]), hashes
-
-
 def results_page(path: Path) -> str:
     """Return the results page of a ledger, as Markdown."""
     ledger, searches = read_ledger(path), read_searches(path)
@@ -242,6 +61,8 @@ def results_page(path: Path) -> str:
         parts.append(as_markdown(table).rstrip())
     parts += _transfer_sections(tables, ledger, searches)
     parts.append(_one_seed_section(tables))
+    if searches:
+        parts.append(_searches_section(tables, ledger, searches))
     parts.append(_comparison_section(tables, ledger, searches, path.parent))
     parts.append(_settings_section(tables))
     parts.append(_evaluations_section(tables, ledger))
@@ -281,16 +102,11 @@ def _transferred(
 ) -> list[str]:
     """Return the cells of a row whose settings a search on one graph found; none if unused."""
     model, dim = row
-    source = [e for e in ledger if (e.data, e.settings) == (search.data, search.settings)]
-    if not source:
-        return []
     cells, used = [], False
     for graph in graphs:
-        wanted = settings_hash(found_settings(source[0], graph, dim))
-        runs = [e for e in ledger if (e.data, e.settings) == (graph, wanted)]
-        found, own = best_on_validation(runs), table_cell(ledger, graph, model, dim)
+        found = searched_cell(search, graph, dim, ledger)
         used |= found is not None and (graph, dim) != (search.data, search.dim)
-        texts = [_mrr_and_hits(cell) for cell in (found, own)]
+        texts = [_mrr_and_hits(cell) for cell in (found, table_cell(ledger, graph, model, dim))]
         cells.append(texts[0] if texts[0] == texts[1] else " → ".join(texts))
     return cells if used else []
 
@@ -316,13 +132,49 @@ A single run says little about differences below about .003 MRR. These cells are
     return f"{text} {', '.join(cells)}." if cells else f"{text} none."
 
 
+def _searches_section(
+    tables: Sequence[FilledTable], ledger: Sequence[Entry], searches: Sequence[Search]
+) -> str:
+    """Return how many settings each search tried, in which time, and what it found."""
+    order = {graph: number for number, graph in enumerate(dict.fromkeys(_graphs(tables)))}
+    runs = {(entry.data, entry.settings): entry for entry in ledger}
+    rows = []
+    for search in sorted(searches, key=lambda s: (order.get(s.data, len(order)), s.model, s.kind)):
+        entry = runs.get((search.data, search.settings))
+        default = search.default_valid_mrr
+        rows.append(
+            [
+                *(search.data, search.model, str(search.dim), str(search.settings_tried)),
+                *(search.kind.describe(), f"{search.seconds_used / 60:.1f}"),
+                "–" if default is None else format_metric(default),
+                format_metric(search.valid_mrr),
+                "" if entry is None else _settings_text(entry),
+            ]
+        )
+    columns = [
+        *("graph", "model", "d", "settings tried", "budget", "minutes used"),
+        *("valid MRR of the defaults", "valid MRR", "settings found"),
+    ]
+    text = """\
+## Searches within equal time
+
+`fivestar reproduce table-… --budget …`: the time of a cell includes its search and its final
+training, and is the same for all models; the defaults of the model are the first setting tried.
+"Valid MRR of the defaults" is that of a training to the end, where there was time for it."""
+    return f"{text}\n\n{markdown_table([columns, *rows])}"
+
+
+def _graphs(tables: Sequence[FilledTable]) -> list[str]:
+    return [graph for table in tables for graph in table.published.graphs]
+
+
 def _comparison_section(
     tables: Sequence[FilledTable],
     ledger: Sequence[Entry],
     searches: Sequence[Search],
     folder: Path,
 ) -> str:
-    graphs = [graph for table in tables for graph in table.published.graphs]
+    graphs = _graphs(tables)
     others = sorted({model for table in tables for model in table.published.labels} - {"fivestar"})
     rows = [
         comparison.as_row()
@@ -335,11 +187,12 @@ def _comparison_section(
 
 Test MRR against each other model at the same dimension, both with their best settings on
 validation (among those whose ranks were saved). Where both were searched within the same time
-(`--budget`), the settings found in it are compared, which need not be those of the tables above;
-where the search is not equal, more settings were tried for 5★E ([recipes.md](recipes.md)). The
-confidence interval and the p-value are from a paired bootstrap, which resamples test triples (the
-same for both models) and the runs of each model. "Not of the table" marks runs that are not those
-of the cell above: a cell is the best on validation of all runs, a comparison needs their ranks.
+(`--budget`), on this graph or on another (`--search-on`), the settings found in it are compared,
+which need not be those of the tables above; where the search is not equal, more settings were tried
+for 5★E ([recipes.md](recipes.md)). The confidence interval and the p-value are from a paired
+bootstrap, which resamples test triples (the same for both models) and the runs of each model. "Not
+of the table" marks runs that are not those of the cell above: a cell is the best on validation of
+all runs, a comparison needs their ranks.
 For any two models: `fivestar reproduce compare fivestar complex`."""
     if not rows:
         return f"{text}\n\nNo two models have runs whose ranks were saved."
@@ -365,20 +218,25 @@ run, the machine, and the validation MRR of the first run by epoch (the best epo
 
 def _settings_row(entries: Sequence[Entry]) -> list[str]:
     first = entries[0]
-    settings = ", ".join(
-        f"{name.replace('_', '-')} {value}"
-        for section in first.settings_values.values()
-        for name, value in current_names(section).items()
-        if name not in {"name", "dim"}
-    )
     minutes = ", ".join(f"{entry.minutes:.1f}" for entry in entries)
     curve = " ".join(f"{epoch}: {format_metric(mrr)}" for epoch, _, mrr in first.curve or ())
     commits = ", ".join(dict.fromkeys(entry.commit for entry in entries))
-    return [settings or "defaults", minutes, first.machine, commits, curve or "not saved"]
+    return [_settings_text(first), minutes, first.machine, commits, curve or "not saved"]
+
+
+def _settings_text(entry: Entry) -> str:
+    """Return the settings of a run that differ from version 1 of the defaults."""
+    settings = ", ".join(
+        f"{name.replace('_', '-')} {value}"
+        for section in entry.settings_values.values()
+        for name, value in current_names(section).items()
+        if name not in {"name", "dim"}
+    )
+    return settings or "defaults"
 
 
 def _evaluations_section(tables: Sequence[FilledTable], ledger: Sequence[Entry]) -> str:
-    graphs = [graph for table in tables for graph in table.published.graphs]
+    graphs = _graphs(tables)
     lines = Counter(entry.data for entry in ledger)
     hours = {g: sum(e.minutes for e in ledger if e.data == g) / 60 for g in graphs}
     rows = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,6 +20,19 @@ from fivestar.runs.run import TRIALS, Run
 
 # What the time of a search counts: wall time, or the CPU time of its one thread.
 BudgetClock = Literal["wall", "cpu"]
+
+
+class SearchKind(NamedTuple):
+    """What two searches must have in common to be equal; the first fields weigh most."""
+
+    seconds: float
+    clock: BudgetClock
+    data: str
+    dim: int
+
+    def describe(self) -> str:
+        """Return the time, and what it counts."""
+        return f"{self.seconds / 60:g} min{' of CPU time' if self.clock == 'cpu' else ''}"
 
 
 class Search(BaseModel):
@@ -49,6 +62,11 @@ class Search(BaseModel):
         """Graph, model and dimension."""
         return self.data, self.model, self.dim
 
+    @property
+    def kind(self) -> SearchKind:
+        """Graph, dimension and time."""
+        return SearchKind(self.seconds, self.clock, self.data, self.dim)
+
 
 def searches_of(ledger: Path) -> Path:
     """Return the file of the searches that belong to a ledger."""
@@ -75,10 +93,11 @@ def read_searches(ledger: Path) -> list[Search]:
 
 
 def find_search(
-    searches: Sequence[Search], cell: tuple[str, str, int], seconds: float
+    searches: Sequence[Search], cell: tuple[str, str, int], seconds: float, clock: BudgetClock
 ) -> Search | None:
     """Return the search of a cell (graph, model, dimension) that was given this time."""
-    return next((s for s in searches if s.cell == cell and s.seconds == seconds), None)
+    wanted = cell, seconds, clock
+    return next((s for s in searches if (s.cell, s.seconds, s.clock) == wanted), None)
 
 
 def record_search(run: Run, folder: Path, ledger: Path, clock: BudgetClock) -> Search:

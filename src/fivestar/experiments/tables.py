@@ -22,6 +22,8 @@ from fivestar.files import make_folder, write_atomic
 from fivestar.spelling import closest_names
 
 NO_RUN = "no run yet"
+# Factor by which the validation MRR may rise in the last third of a training that has converged.
+_RISING = 1.03
 _FOLDER = Path(__file__).with_name("paper_tables")
 _COLUMNS = ("MRR", "H@1", "H@3", "H@10")
 PublishedMetrics = dict[str, float | None]
@@ -252,25 +254,34 @@ def _our_line(row: OurRow, graph: str) -> str:
 
 def describe_search(search: Search) -> str:
     """Return the number of settings that a search tried, and its time."""
-    kind = " of CPU time" if search.clock == "cpu" else ""
-    return f"{search.settings_tried} settings in {search.seconds / 60:g} min{kind}"
+    return f"{search.settings_tried} settings in {search.kind.describe()}"
 
 
 def _runs(cell: Cell) -> str:
     seeds = ", ".join(str(entry.seed) for entry in cell.entries)
-    epochs = ", ".join(str(entry.best_epoch) for entry in cell.entries)
+    epochs = ", ".join(f"{entry.best_epoch} of {entry.epochs}" for entry in cell.entries)
     minutes = ", ".join(f"{entry.minutes:.1f}" for entry in cell.entries)
     word = "seed" if len(cell.entries) == 1 else "seeds"
     text = f"{word} {seeds}; epoch {epochs}; {minutes} min"
-    if any(is_cut_short(entry) for entry in cell.entries):
-        text += "; **not converged** within its time limit"
+    slow = [entry.minutes for entry in cell.entries if not is_converged(entry)]
+    if slow:
+        text += f"; **not converged** in {max(slow):.1f} min"
     return text
 
 
-def is_cut_short(entry: Entry) -> bool:
-    """Return whether a run reached its time limit while its validation MRR was still rising."""
+def is_converged(entry: Entry) -> bool:
+    """Return whether the validation MRR of a run had stopped rising when its training ended.
+
+    It had not if the last epoch is the best one, and either the time limit ended the training, or
+    the MRR had risen by more than 3 % in the last third of the epochs.
+    """
+    if entry.best_epoch < entry.epochs:
+        return True
     limit = entry.settings_values["training"].get("max_minutes", 0)
-    return bool(limit) and entry.minutes >= limit and entry.best_epoch == entry.epochs
+    if limit and entry.minutes >= limit:
+        return False
+    before = [mrr for epoch, _, mrr in entry.curve or () if epoch <= entry.epochs * 2 / 3]
+    return not before or entry.valid.mrr <= _RISING * before[-1]
 
 
 def as_latex(table: FilledTable) -> str:
@@ -331,7 +342,7 @@ def _cell_json(cell: Cell | None) -> dict[str, Any] | None:
         "valid": cell.valid,
         "test": cell.test,
         "test_standard_deviation": cell.std,
-        "not_converged": any(is_cut_short(entry) for entry in cell.entries),
+        "converged": all(is_converged(entry) for entry in cell.entries),
         "search": None if cell.search is None else cell.search.model_dump(exclude={"trials"}),
         "runs": [json.loads(entry.as_line()) for entry in cell.entries],
     }
