@@ -43,6 +43,8 @@ from fivestar.training.step import LARGE_TABLE
 
 ROOT = Path(__file__).parents[1]
 MACHINES, SCALE = ROOT / "results" / "machine.jsonl", ROOT / "results" / "scale.jsonl"
+# Share by which a prediction may be wrong.
+TOLERANCE = 0.35
 _FLOAT = 4
 # Passes over rows, of width W, that a step touches: the gradient is set to 0 (1 pass); candidates
 # are gathered (2), their gradients set to 0 (1), added to those of all rows (3); the optimizer
@@ -159,6 +161,19 @@ def comparison(lines: list[dict[str, Any]], machine: Machine) -> str:
         numbers = (f"{predicted:.1f}", f"{measured:.1f}", f"{predicted / measured:.2f}")
         rows.append([f"{entities:,}", name, *numbers])
     return markdown_table(rows)
+
+
+def verdict(lines: list[dict[str, Any]], machine: Machine) -> str:
+    """Return a sentence: how many predictions are within the tolerance, and which are not."""
+    found = list(compared(lines, machine))
+    off = [
+        f"{name} with {entities:,} entities ({predicted / measured:.2f} ×)"
+        for entities, name, predicted, measured in found
+        if abs(predicted / measured - 1) > TOLERANCE
+    ]
+    share = f"{len(found) - len(off)} of {len(found)}"
+    text = f"{share} are predicted within {100 * TOLERANCE:.0f} % (the aim)"
+    return f"{text}; not so {', '.join(off)}." if off else f"{text}."
 
 
 class Graph(NamedTuple):

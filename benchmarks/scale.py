@@ -275,6 +275,23 @@ def table(lines: list[dict[str, Any]]) -> str:
     return markdown_table(rows)
 
 
+def commits(lines: list[dict[str, Any]]) -> str:
+    """Return with which commit each part of the tables was measured."""
+    parts = {"one thread": "begin training, train, peak", "ingest": "read, load, rank, answers"}
+    parts |= dict.fromkeys(("two threads", "two processes"), "two threads, two processes")
+    measured = {
+        (parts[key], line["entities"]): (line["commit"], line["date"])
+        for line in lines
+        for key in parts
+        if key in line
+    }
+    found: dict[tuple[str, ...], list[str]] = {}
+    for (part, entities), commit in sorted(measured.items()):
+        found.setdefault((part, *commit), []).append(f"{entities:,}")
+    rows = [[part, " and ".join(sizes), *commit] for (part, *commit), sizes in found.items()]
+    return markdown_table([["columns", "entities", "commit", "date"], *rows])
+
+
 def process_table(lines: list[dict[str, Any]]) -> str:
     """Return the speed of one thread, of two and of two processes."""
     rows = [["entities", *ALTERNATIVES, "× two threads", "memory of each", "other cores busy"]]

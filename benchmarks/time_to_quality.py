@@ -258,6 +258,22 @@ def table(lines: list[dict[str, Any]]) -> str:
     return markdown_table(rows)
 
 
+def limits(lines: list[dict[str, Any]]) -> str:
+    """Return after how many CPU minutes trainings ended that did not reach the goal."""
+    found: dict[tuple[str, bool], set[float]] = {}
+    for line in lines:
+        if not line["reached"]:
+            found.setdefault((line["contestant"], line["is_computed"]), set()).add(line["minutes"])
+    parts = [
+        f"{' or '.join(f'{minutes:g}' for minutes in sorted(each))} (`{name}`"
+        + (", in the engine of fivestar)" if is_computed else ")")
+        for (name, is_computed), each in sorted(found.items())
+    ]
+    if not parts:
+        return "All trainings reached it."
+    return f"CPU minutes after which trainings that did not reach it ended: {', '.join(parts)}."
+
+
 def main() -> None:
     """Run what is missing."""
     contestants = ("fivestar", "pykeen", "complex-n3", "authors")
@@ -276,7 +292,8 @@ def main() -> None:
                 line = {"data": graph, "contestant": contestant, "minutes": given.minutes}
                 line |= provenance()
                 append_record(RESULTS, line | run(graph, contestant, given.minutes))
-    print(table(read_records(RESULTS)))
+    lines = read_records(RESULTS)
+    print(table(lines), limits(lines), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -39,9 +39,9 @@ nitpick_ignore_regex = [
     (r"py:class", r"fivestar\.models\.registry\.M"),
     (r"py:class", r"fivestar\.runs\.run\.Run"),
     (r"py:class", r"fivestar\.training\.objectives\.(BatchSize|Weights)"),
-    # The same in the functions whose signature is written by hand.
+    # The same where a signature is written by hand or a module is imported for annotations only.
     (r"py:class", r"PathLike|Pruner|Sampler|SearchResult|SettingsLike"),
-    (r"py:class", r"Similarity|Space|Tried|Watcher"),
+    (r"py:class", r"Fact|Similarity|Slots|Space|Tried|Watcher"),
 ]
 smartquotes = False  # quotes in docstrings are code
 

@@ -4,7 +4,7 @@
 
 Each finished trial is one line of results/defaults.jsonl. Trials that are already there are
 skipped, so the command resumes after a kill. Only validation is used to choose; test is never
-ranked. Each process uses one thread.
+ranked. Each process uses one thread. A plan with `clock = "cpu"` limits trainings by CPU time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import time
 import tomllib
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def planned(plan: dict[str, Any], graphs: list[str]) -> list[Trial]:
             "defaults": plan.get("defaults", 1),
             "method": plan.get("method", "default"),
             "train_sample": plan.get("train-sample", 0),
+            "clock": plan.get("clock", "wall"),
             "setting": f"{model}/{name}" if model else name,
             "data": graph,
             "model": {
@@ -61,6 +63,7 @@ def run_trial(trial: Trial) -> Trial:
     import fivestar  # noqa: PLC0415
     from fivestar.experiments.ledger import provenance  # noqa: PLC0415
     from fivestar.runs.identity import learned_settings  # noqa: PLC0415
+    from fivestar.training.clock import cpu_time  # noqa: PLC0415
     from fivestar.training.loop import Trainer  # noqa: PLC0415
 
     torch.set_num_threads(1)
@@ -84,8 +87,9 @@ def run_trial(trial: Trial) -> Trial:
 
     started = time.process_time()
     try:
-        trainer = Trainer(graph, settings)
-        model = trainer.run(watch)
+        with cpu_time() if trial["clock"] == "cpu" else nullcontext():
+            trainer = Trainer(graph, settings)
+            model = trainer.run(watch)
     except fivestar.FivestarError as error:
         return line | {"failed": str(error)}
     best = max(curve, key=lambda point: point[2])

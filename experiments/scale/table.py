@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import cost_model  # noqa: E402
 import mapped_table  # noqa: E402
+import name_search  # noqa: E402
 import scale  # noqa: E402
 
 from fivestar.experiments.pages import fill  # noqa: E402
@@ -53,6 +54,39 @@ def partitions() -> str:
     for count, setting in settings.items():
         line = lines.get(setting)
         rows.append([count, _mrr(line), _minutes(line)])
+    return markdown_table(rows)
+
+
+def optimizers() -> str:
+    """Return the validation MRR of Adagrad and of row-wise Adagrad."""
+    lines = {
+        (line["setting"].partition("-seed")[0], line["data"], line["seed"]): line
+        for line in _read("optimizers")
+    }
+    runs = list(dict.fromkeys((graph, seed) for _, graph, seed in lines))
+    rows = [["optimizer", *(f"{graph}, seed {seed}" for graph, seed in runs), "CPU minutes"]]
+    for optimizer in ("adagrad", "row-adagrad"):
+        found = [lines.get((optimizer, *each)) for each in runs]
+        rows.append([optimizer, *map(_mrr, found), " / ".join(map(_minutes, found))])
+    return markdown_table(rows)
+
+
+def short_training() -> str:
+    """Return the validation MRR after a minute of training, the best settings first."""
+    rows = [["d", "candidates", "queries per batch", "products", "regularization", "MRR"]]
+    for line in sorted(_read("short_training"), key=lambda line: -line["valid_mrr"]):
+        values = line["settings_values"]
+        training = values["training"]
+        rows.append(
+            [
+                str(values["model"].get("dim", 100)),
+                f"{training.get('candidates', 4096):,}",
+                f"{training.get('batch', 500):,}",
+                training.get("precision", "float32"),
+                str(training.get("reg_weight", "default")),
+                format_metric(line["valid_mrr"]),
+            ]
+        )
     return markdown_table(rows)
 
 
@@ -95,6 +129,8 @@ def _command(line: dict[str, Any]) -> str:
     if "answer" in line:
         lines += [f"$ curl -s localhost:8765{line['path']} -H 'Content-Type: application/json' \\"]
         lines += [f"    -d '{line['request']}'", line["answer"]]
+    for asked in line.get("asked", ()):
+        lines += [f"$ {asked['command']}", *map(str.rstrip, asked["output"].splitlines())]
     peak = format_bytes(line["peak_bytes"])
     about = f"{line['seconds']:,.1f} s ({line['cpu_seconds']:,.1f} s of CPU), {peak} at most"
     if line["returncode"] == -15 and "answer" not in line:
@@ -103,7 +139,9 @@ def _command(line: dict[str, Any]) -> str:
         first, second = line["request_seconds"]
         about += f"; ready after {line['ready_seconds']:.1f} s, the first request took "
         about += f"{first:.2f} s, the second {second:.2f} s"
-    return "\n".join([*lines, "```", "", f"{about}."])
+        others = [f"{asked['seconds']:.2f} s" for asked in line.get("asked", ())]
+        about += f", the other commands {', '.join(others)}" if others else ""
+    return "\n".join([*lines, "```", "", f"{about} ({line['commit']})."])
 
 
 def page() -> str:
@@ -112,12 +150,17 @@ def page() -> str:
     constants = cost_model.machine_of(_read("machine"))
     parts = {
         "SCALE": lambda: scale.table(sizes),
+        "COMMITS": lambda: scale.commits(_read("scale")),
+        "NAMES": lambda: name_search.table(_read("name_search")),
         "PROCESSES": lambda: scale.process_table(sizes),
         "MAPPED": lambda: mapped_table.table(_read("mapped_table")),
         "CANDIDATES": candidates,
         "PARTITIONS": partitions,
+        "OPTIMIZERS": optimizers,
+        "SHORT": short_training,
         "MACHINE": machine,
         "COMPARISON": lambda: cost_model.comparison(sizes, constants),
+        "VERDICT": lambda: cost_model.verdict(sizes, constants),
         "PREDICTIONS": lambda: cost_model.predictions(constants),
         "WALKTHROUGH": walkthrough,
     }

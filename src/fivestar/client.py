@@ -6,7 +6,8 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from pydantic import TypeAdapter
@@ -21,19 +22,24 @@ from fivestar.errors import (
     SettingsError,
     UnknownName,
 )
-from fivestar.evaluation.topk import Which
 from fivestar.extras import require
-from fivestar.prediction.completion import Slots
-from fivestar.prediction.explanation import Explanation
-from fivestar.prediction.fold_in import EPOCHS, Fact
-from fivestar.prediction.neighbors import Neighbor, Neighbors
-from fivestar.prediction.predictions import MISSING, Named, Prediction, Predictions, Query
+from fivestar.prediction.predictions import (
+    MISSING,
+    Named,
+    Prediction,
+    Predictions,
+    Query,
+    missing_slots,
+)
+
+if TYPE_CHECKING:  # what these modules import takes longer than an answer
+    from fivestar.evaluation.topk import Which
+    from fivestar.prediction.completion import Slots
+    from fivestar.prediction.explanation import Explanation
+    from fivestar.prediction.fold_in import Fact
+    from fivestar.prediction.neighbors import Neighbors
 
 Json = Any
-_EXPLANATION = TypeAdapter(Explanation)
-_NEIGHBORS = TypeAdapter(list[Neighbor])
-_PREDICTIONS = TypeAdapter(list[Prediction])
-_NAMED = TypeAdapter(list[Named])
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,6 @@ class NewFact:
     relation: Named
     tail: Named
     probability: float | None
-
-
-_NEW_FACT = TypeAdapter(NewFact)
 
 
 class Client:
@@ -163,13 +166,17 @@ class Client:
         """
         if not queries:
             return []
+        for query in queries:
+            missing_slots(query)
         body = {"queries": [list(q) for q in queries], "top": top, "which": which}
         results = self._post("predict/batch", body | {"types": list(types)})["results"]
         for message in dict.fromkeys(text for each in results for text in each["warnings"]):
             warnings.warn(message, GraphWarning, stacklevel=3)
         return [
             Predictions(
-                query, _PREDICTIONS.validate_python(result["answers"]), _names(result["query"])
+                query,
+                _adapter(list[Prediction]).validate_python(result["answers"]),
+                _names(result["query"]),
             )
             for query, result in zip(queries, results, strict=True)
         ]
@@ -182,13 +189,21 @@ class Client:
 
     def explain(self, head: str, relation: str, tail: str, top: int = 5) -> Explanation:
         """Explain a triple by its evidence; see `TrainedModel.explain`."""
+        from fivestar.prediction.explanation import Explanation  # noqa: PLC0415  (imports torch)
+
         found = self._get("explain", head=head, relation=relation, tail=tail, top=top)
-        return _EXPLANATION.validate_python(found["explanation"])
+        explanation: Explanation = _adapter(Explanation).validate_python(found["explanation"])
+        return explanation
 
     def similar(self, entity: str, top: int = 10) -> Neighbors:
         """Return the nearest neighbors of an entity; see `TrainedModel.similar`."""
+        from fivestar.prediction.neighbors import (  # noqa: PLC0415  (imports torch)
+            Neighbor,
+            Neighbors,
+        )
+
         found = self._get("similar", entity=entity, top=top)
-        neighbors = _NEIGHBORS.validate_python(found["neighbors"])
+        neighbors = _adapter(list[Neighbor]).validate_python(found["neighbors"])
         return Neighbors(Named(**found["entity"]), neighbors)
 
     def new_facts(
@@ -215,16 +230,16 @@ class Client:
             line = {}
             for text in _lines(response, self._errors):
                 if "head" in (line := json.loads(text)):
-                    yield _NEW_FACT.validate_python(line)
+                    yield _adapter(NewFact).validate_python(line)
             if "count" not in line:
                 raise ServerError("the server has stopped before the end; request less at once")
 
-    def add_entities(self, facts: Iterable[Fact], epochs: int = EPOCHS) -> list[Named]:
+    def add_entities(self, facts: Iterable[Fact], epochs: int | None = None) -> list[Named]:
         """Add new entities to the served model, in its memory; see `TrainedModel.add_entities`.
 
         Args:
             facts: triples (head, relation, tail), each with at least one new entity.
-            epochs: passes over these triples.
+            epochs: passes over these triples; None: as many as the server has by default.
 
         Returns:
             The new entities.
@@ -233,13 +248,17 @@ class Client:
             GraphError: if a triple has no new entity.
             ServerError: if the server does not allow it.
         """
+        body: dict[str, Any] = {"facts": [list(f) for f in facts]}
+        if epochs is not None:
+            body["epochs"] = epochs
         try:
-            found = self._post("fold-in", {"facts": [list(f) for f in facts], "epochs": epochs})
+            found = self._post("fold-in", body)
         except SettingsError as error:
             raise GraphError(str(error)) from error
         for message in found["warnings"]:
             warnings.warn(message, GraphWarning, stacklevel=2)
-        return _NAMED.validate_python(found["entities"])
+        entities: list[Named] = _adapter(list[Named]).validate_python(found["entities"])
+        return entities
 
     def _get(self, path: str, *, with_run: bool = True, **query: Any) -> Json:
         with self._request("GET", path, query, with_run=with_run) as response:
@@ -287,6 +306,11 @@ class Client:
             ) from error
         except self._errors as error:
             raise ServerError(f"the response ends early: {error}") from error
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _names(query: dict[str, Json]) -> Query:

@@ -34,3 +34,13 @@ def test_processes_share_candidates_and_send_what_the_batch_needs():
 
 def test_sizes_that_were_not_measured_are_left_out():
     assert list(cost_model.compared([{"entities": 10}], MACHINE)) == []
+
+
+def test_the_verdict_names_what_is_predicted_badly(monkeypatch):
+    found = [(10, "one thread", 1.3, 1.0), (20, "two threads", 1.0, 2.0)]
+    monkeypatch.setattr(cost_model, "compared", lambda *_: found)
+    assert cost_model.verdict([], MACHINE) == (
+        "1 of 2 are predicted within 35 % (the aim); not so two threads with 20 entities (0.50 ×)."
+    )
+    monkeypatch.setattr(cost_model, "compared", lambda *_: found[:1])
+    assert cost_model.verdict([], MACHINE) == "1 of 1 are predicted within 35 % (the aim)."

@@ -95,10 +95,14 @@ def test_decisions_say_when_their_numbers_were_measured():
             assert re.search(r"20\d\d-\d\d-\d\d", text), page.name
 
 
-def test_times_to_quality_are_those_of_the_results():
-    command = [sys.executable, str(ROOT / "benchmarks" / "time_to_quality.py"), "--table"]
+@pytest.mark.parametrize(
+    ("benchmark", "page"),
+    [("time_to_quality", "benchmarks"), ("cold_start", "decisions/0025-cold-start")],
+)
+def test_table_is_that_of_the_results(benchmark, page):
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{benchmark}.py"), "--table"]
     table = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
-    assert table.strip() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert table.strip() in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
 
 
 def test_classes_of_relations_are_those_of_all_best_runs(monkeypatch):

@@ -12,8 +12,7 @@ import pytest
 from tests.server.serving import serving
 
 from fivestar.errors import SettingsError
-from fivestar.server.middleware import read_token
-from fivestar.server.settings import Limits, ServerSettings
+from fivestar.server.settings import Limits, ServerSettings, read_token
 
 GOOD = {"head": "Lyon", "relation": "in_country"}
 ASK = "/api/predict/tails"

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fivestar
-from fivestar.cli.run_argument import RunFolder, with_local_runs
+from fivestar.cli.run_argument import HELP, SERVER, local_folder, path
 from fivestar.cli.tables import name_column, print_table
 from fivestar.cli.terminal import counting_progress, out
 from fivestar.errors import SettingsError
 from fivestar.graph.choices import CandidateChoice
 
 if TYPE_CHECKING:
+    from fivestar.client import Client
     from fivestar.evaluation.topk import Which
     from fivestar.prediction.predictions import Predictions, Query
     from fivestar.prediction.trained_model import TrainedModel
@@ -31,9 +32,14 @@ _SLOT = "Name or label, or _ for the missing part."
 _AT_ONCE = 2048
 
 
-@with_local_runs
 def ask(  # noqa: PLR0913
-    run: RunFolder,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help=f"{HELP} Also http:// of a server, which answers without loading a model.",
+            parser=path,
+        ),
+    ],
     head: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
     relation: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
     tail: Annotated[str | None, typer.Argument(help=_SLOT, show_default=False)] = None,
@@ -64,6 +70,19 @@ def ask(  # noqa: PLR0913
             show_default=False,
         ),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="With http://: file with the bearer token of the server.", show_default=False
+        ),
+    ] = None,
+    served_run: Annotated[
+        str | None,
+        typer.Option(
+            help="With http://: name of the run. (default: the first that is served)",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Predict the missing head, relation or tail of a triple, written as _ (or a quoted ?).
@@ -81,7 +100,24 @@ def ask(  # noqa: PLR0913
             "pass either HEAD RELATION TAIL with one of them as _, or a file with --queries, or "
             "neither for a prompt"
         )
-    model = fivestar.load(run)
+    if str(run).startswith(SERVER):
+        if len(slots) != 3:
+            raise SettingsError(
+                "--queries and the prompt need the run itself; pass HEAD RELATION TAIL with one of "
+                "them as _"
+            )
+        if candidates != "all":
+            raise SettingsError("--candidates needs the run itself; a server ranks all entities")
+        with _client(str(run), token_file, served_run) as client:
+            (found,) = client.predict([(slots[0], slots[1], slots[2])], top, which, types or [])
+        _print(found, as_json=as_json)
+        return
+    if token_file is not None or served_run is not None:
+        raise SettingsError(
+            "--token-file and --served-run are for servers; pass the address of one as RUN, as in "
+            "http://localhost:8005"
+        )
+    model = fivestar.load(local_folder(run))
     predict = partial(model.predict, top=top, which=which, types=types or [], candidates=candidates)
     if queries is not None:
         _answer_file(model, predict, queries, as_json=as_json)
@@ -89,8 +125,19 @@ def ask(  # noqa: PLR0913
     if not slots:
         _answer_lines(model, predict, as_json=as_json)
         return
-    query = (slots[0], slots[1], slots[2])
-    (found,) = predict([query])
+    (found,) = predict([(slots[0], slots[1], slots[2])])
+    _print(found, as_json=as_json)
+
+
+def _client(address: str, token_file: Path | None, run: str | None) -> Client:
+    """Return a client, which needs no torch."""
+    from fivestar.server.settings import read_token  # noqa: PLC0415  (only for servers)
+
+    token = None if token_file is None else read_token(token_file).decode("ascii")
+    return fivestar.Client(address, token=token, run=run)
+
+
+def _print(found: Predictions, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
     else:

@@ -10,7 +10,10 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from fivestar.cli.terminal import err, reading_progress
+from fivestar.errors import SettingsError
 
+# The address of a server; only `fivestar ask` takes one.
+SERVER = ("http://", "https://")
 HELP = "Run folder, or an address: hf://, s3://, gs:// or file://."
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
@@ -24,6 +27,8 @@ def local_folder(run: Any) -> Path:
     """Return the folder of a run, and download it if it is an address."""
     if not isinstance(run, str):
         return Path(run)
+    if run.startswith(SERVER):
+        raise SettingsError(f"{run}: only fivestar ask takes a server; give the folder of the run")
     from fivestar.runs.remote import locate_run  # noqa: PLC0415  (slow to import)
 
     with reading_progress() as progress:

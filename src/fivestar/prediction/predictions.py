@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from fivestar.errors import BadLine, BadSource, FivestarError, SettingsError, SourceNotFound
 from fivestar.extras import require
-from fivestar.graph.knowledge_graph import KnowledgeGraph
-from fivestar.graph.vocabulary import Vocabulary
 from fivestar.notebook import html_table
+
+if TYPE_CHECKING:  # a client of a server starts without them
+    import numpy as np
+    import numpy.typing as npt
+
+    from fivestar.graph.knowledge_graph import KnowledgeGraph
+    from fivestar.graph.vocabulary import Vocabulary
 
 # How the missing slot of a query is written.
 MISSING = ("_", "?")
@@ -183,6 +185,21 @@ def describe_state(state: State, split: str | None) -> str:
     return f"{state} ({split})" if state == "held out" else state
 
 
+def missing_slots(query: Query) -> list[bool]:
+    """Return for head, relation and tail whether it is missing.
+
+    Raises:
+        SettingsError: if not exactly one slot is missing.
+    """
+    is_missing = [slot in MISSING for slot in query]
+    if sum(is_missing) != 1:
+        raise SettingsError(
+            f"{' '.join(query)}: exactly one of head, relation and tail must be missing; "
+            "write it as _"
+        )
+    return is_missing
+
+
 def query_ids(graph: KnowledgeGraph, query: Query) -> QueryIds:
     """Return the ids of a query, −1 for the missing slot.
 
@@ -191,12 +208,7 @@ def query_ids(graph: KnowledgeGraph, query: Query) -> QueryIds:
         UnknownName: if a name is not in the graph.
         AmbiguousName: if a label belongs to several entities.
     """
-    is_missing = [slot in MISSING for slot in query]
-    if sum(is_missing) != 1:
-        raise SettingsError(
-            f"{' '.join(query)}: exactly one of head, relation and tail must be missing; "
-            "write it as _"
-        )
+    is_missing = missing_slots(query)
     names = (graph.entities, graph.relations, graph.entities)
     head, relation, tail = (
         -1 if missing else vocabulary.find(slot)

@@ -18,13 +18,13 @@ from starlette.routing import Route
 
 from fivestar.server.hot_path import HotPath
 from fivestar.server.metrics import Metrics
-from fivestar.server.middleware import Guard, read_token
+from fivestar.server.middleware import Guard
 from fivestar.server.problems import MEDIA_TYPE, add_problem_handlers
 from fivestar.server.reloading import Reloader
 from fivestar.server.routes import compare, explore, extend, home, ops, page, predict, sphere
 from fivestar.server.schemas import NO_LIMIT, ProblemDocument
 from fivestar.server.service import Service, names_of_folders
-from fivestar.server.settings import ServerSettings
+from fivestar.server.settings import ServerSettings, read_token
 from fivestar.server.tracing import Tracer
 from fivestar.version import __version__
 

@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fivestar.errors import SettingsError
 from fivestar.server.lanes import RequestContext, request_context
 from fivestar.server.logs import log_request, request_id_of
 from fivestar.server.metrics import Metrics
@@ -53,21 +51,6 @@ def _headers(policy: dict[str, str]) -> list[tuple[bytes, bytes]]:
 _HEADERS, _DOCS_HEADERS = _headers(_CSP), _headers(_DOCS_CSP)
 # Paths that need the token, if there is one. The page itself holds no data.
 _PROTECTED = ("/api/", "/metrics")
-_MIN_TOKEN_LENGTH = 16
-
-
-def read_token(file: Path) -> bytes:
-    """Read the token from a file; a short one is refused."""
-    try:
-        token = file.read_bytes().strip()
-    except OSError as error:
-        raise SettingsError(f"{file}: cannot read the token ({error.strerror})") from error
-    if len(token) < _MIN_TOKEN_LENGTH or not token.isascii() or b"\n" in token:
-        raise SettingsError(
-            f"{file}: a token is one line of at least {_MIN_TOKEN_LENGTH} ASCII characters; create "
-            f"one with: python -c 'import secrets; print(secrets.token_urlsafe())' > {file}"
-        )
-    return token
 
 
 class Guard:

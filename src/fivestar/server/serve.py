@@ -20,10 +20,9 @@ from fivestar.prediction.trained_model import load
 from fivestar.runs.remote import locate_run
 from fivestar.server.app import ENVIRONMENT, freeze_indices, make_app
 from fivestar.server.logs import LogFormat, log_config
-from fivestar.server.middleware import read_token
 from fivestar.server.protocol import MAX_CONNECTIONS, LimitedProtocol
 from fivestar.server.routes.extend import check_settings
-from fivestar.server.settings import Limits, ServerSettings, allowed_host
+from fivestar.server.settings import Limits, ServerSettings, allowed_host, read_token
 from fivestar.server.supervisor import Supervisor
 from fivestar.server.weights import sealed_copies
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fivestar.errors import SettingsError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_MIN_TOKEN_LENGTH = 16
 _HOST = re.compile(r"(?P<name>[a-z0-9_.-]+|\[(?P<ipv6>[0-9a-f:.]+)\])(?::[0-9]*)?")
 
 
@@ -46,6 +47,20 @@ def allowed_host(given: str) -> str:
             "graphs.example"
         )
     return name
+
+
+def read_token(file: Path) -> bytes:
+    """Read the token from a file; a short one is refused."""
+    try:
+        token = file.read_bytes().strip()
+    except OSError as error:
+        raise SettingsError(f"{file}: cannot read the token ({error.strerror})") from error
+    if len(token) < _MIN_TOKEN_LENGTH or not token.isascii() or b"\n" in token:
+        raise SettingsError(
+            f"{file}: a token is one line of at least {_MIN_TOKEN_LENGTH} ASCII characters; create "
+            f"one with: python -c 'import secrets; print(secrets.token_urlsafe())' > {file}"
+        )
+    return token
 
 
 class Limits(BaseModel):
