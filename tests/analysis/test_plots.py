@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from fivestar.analysis.shapes import (
 )
 from fivestar.cli.main import app
 from fivestar.errors import MissingExtra, OutputError, SettingsError
-from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, example_map
+from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, MobiusClass, example_map
 from fivestar.geometry.fixed_points import velocity
 from fivestar.geometry.mobius import apply
 from fivestar.runs.run import convert_to_fivestar
@@ -79,6 +80,17 @@ def test_the_view_ignores_points_near_the_pole():
     assert axes[0, 0].get_aspect() == 1
 
 
+def test_labels_of_ticks_do_not_overlap():
+    figure, axes = style.panels(1, 1)
+    style.set_view(axes[0, 0], [np.array([-0.265 + 0j, -0.15 + 0.1j])])
+    figure.draw_without_rendering()
+    low, high = axes[0, 0].get_xlim()
+    labels = axes[0, 0].get_xticklabels()
+    boxes = [t.get_window_extent() for t in labels if low <= t.get_position()[0] <= high]
+    assert len(boxes) > 1
+    assert all(left.x1 + 5 < right.x0 for left, right in pairwise(boxes))
+
+
 @pytest.mark.parametrize("mobius_class", EXAMPLE_MULTIPLIERS)
 def test_flow_lines_follow_the_flow(mobius_class):
     """Each step of a line has the direction of the velocity, up to discretization."""
@@ -94,7 +106,57 @@ def test_flow_lines_follow_the_flow(mobius_class):
 
 
 def test_five_classes_are_plotted_on_the_sphere_and_in_the_plane():
-    assert len(maps.mobius_classes().axes) == 10
+    figure = maps.mobius_classes()
+    assert len(figure.axes) == 10
+    figure.draw_without_rendering()
+    for panel in figure.axes[:5]:
+        (pole,) = (text for text in panel.texts if text.get_text() == "∞")
+        assert not pole.get_window_extent().overlaps(panel.title.get_window_extent())
+
+
+@pytest.mark.parametrize(
+    ("mobius_class", "kinds"),
+    [
+        (MobiusClass.CIRCULAR, ["neutral", "neutral"]),
+        (MobiusClass.ELLIPTIC, ["neutral", "neutral"]),
+        (MobiusClass.HYPERBOLIC, ["attracting", "repelling"]),
+        (MobiusClass.LOXODROMIC, ["attracting", "repelling"]),
+        (MobiusClass.PARABOLIC, ["parabolic"]),
+    ],
+)
+def test_kinds_of_fixed_points(mobius_class, kinds):
+    m = example_map(mobius_class)
+    found = maps.kinds_of_fixed_points(m)
+    assert sorted(kind for _, kind in found) == kinds
+    for z, kind in found:
+        fixed = torch.tensor(z, dtype=torch.complex128)
+        assert complex(apply(m, fixed)) == pytest.approx(z)
+        # Near a neutral point the map is a rotation, near the others it contracts or expands.
+        near = fixed + 1e-4 * torch.tensor([1, -1, 1j, -1j])
+        ratios = (apply(m, near) - fixed).abs() / 1e-4
+        if kind == "attracting":
+            assert (ratios < 0.9).all()
+        elif kind == "repelling":
+            assert (ratios > 1.1).all()
+        else:
+            assert (ratios - 1).abs().max() < 1e-3
+            assert (kind == "neutral") == bool(((apply(m, near) - near).abs() > 1e-6).all())
+
+
+def test_fixed_points_differ_by_kind_and_the_legend_names_them():
+    figure = maps.mobius_classes()
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    kinds = ("attracting", "repelling", "neutral", "parabolic")
+    assert names == [f"{kind} fixed point" for kind in kinds]
+    handles = legend.legend_handles
+    looks = {(h.get_marker(), h.get_fillstyle(), h.get_markerfacecolor()) for h in handles}
+    assert len(looks) == len(kinds)
+    # Only what occurs is in the legend.
+    _, axes = style.panels(1, 1)
+    maps.draw_flow(axes[0, 0], example_map(MobiusClass.ELLIPTIC), 2)
+    markers = [line.get_marker() for line in axes[0, 0].lines]
+    assert markers == [handles[2].get_marker()] * 2
 
 
 def test_captions_of_flows_show_class_and_multiplier(run):
@@ -104,6 +166,8 @@ def test_captions_of_flows_show_class_and_multiplier(run):
         "capital_of, dimension 3",
     ]
     assert "|k| = " in figure.axes[0].get_xlabel()
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["attracting fixed point", "repelling fixed point"]
     assert len(maps.flows(run, ["capital_of"]).axes) == 3  # the clearest dimensions
 
 
