@@ -82,7 +82,7 @@ def test_the_view_ignores_points_near_the_pole():
 
 def test_labels_of_ticks_do_not_overlap():
     figure, axes = style.panels(1, 1)
-    style.set_view(axes[0, 0], [np.array([-0.265 + 0j, -0.15 + 0.1j])])
+    style.set_view(axes[0, 0], [np.array([-0.252 + 0j, -0.16 + 0.09j])])
     figure.draw_without_rendering()
     low, high = axes[0, 0].get_xlim()
     labels = axes[0, 0].get_xticklabels()
