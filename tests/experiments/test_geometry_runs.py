@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,15 +19,19 @@ RESULTS = ROOT / "results" / "geometry_runs.jsonl"
 
 
 @pytest.fixture
-def planned(monkeypatch):
+def script(monkeypatch):
+    """Return experiments/geometry/train.py as a module."""
     monkeypatch.syspath_prepend(str(ROOT / "experiments" / "geometry"))
-    for name in ("train", "table"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "train", raising=False)
     import train  # noqa: PLC0415
 
-    runs = train.planned()
     monkeypatch.delitem(sys.modules, "train")
-    return runs
+    return train
+
+
+@pytest.fixture
+def planned(script):
+    return script.planned()
 
 
 def test_the_run_of_a_recipe_has_its_settings_and_one_thread(planned):
@@ -35,6 +40,14 @@ def test_the_run_of_a_recipe_has_its_settings_and_one_thread(planned):
     assert learned_settings(settings) == learned_settings(recipe)
     assert settings.training.snapshot_epochs == recipe.training.snapshot_epochs != ()
     assert settings.training.threads == 1
+
+
+def test_minutes_of_a_resumed_run_include_those_before(script, planned, tmp_path, monkeypatch):
+    metrics = {"epochs": 50, "seconds": 600.0, "valid": {"mrr": 0.9}}
+    monkeypatch.setattr(script.fivestar, "resume", lambda _: SimpleNamespace(metrics=metrics))
+    line = script.train("wn18-fivestar", planned["wn18-fivestar"], tmp_path)
+    assert line["minutes"] == 10
+    assert line["cpu_minutes"] is None  # only this process is known
 
 
 def test_recorded_runs_are_planned_with_these_settings(planned):
