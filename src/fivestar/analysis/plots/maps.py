@@ -131,7 +131,7 @@ def flows(run: Run, relations: Sequence[str], dimensions: Sequence[int] = ()) ->
     model, rows = _rows(run, relations)
     maps = relation_maps(model, rows)
     chosen = list(dimensions) or _clearest_flows(maps, 3)
-    figure, axes = panels(len(relations), len(chosen), 2.5, 2.7)
+    figure, axes = panels(len(relations), len(chosen), 2.5, 3.0)
     for column, dimension in enumerate(_dimension(model, rows, each) for each in chosen):
         ends = torch.stack(fixed_points(maps[:, dimension])).abs()
         near = ends[ends < _FAR]
