@@ -79,10 +79,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--only", metavar="NAME", nargs="+", help="only these runs")
+    runs = planned()
+    parser.add_argument("--only", metavar="NAME", nargs="+", choices=runs, help="only these runs")
     given = parser.parse_args()
     given.runs.mkdir(parents=True, exist_ok=True)
-    runs = planned()
     for name in given.only or runs:
         run, folder = runs[name], given.runs / name
         if not (folder / "manifest.json").exists():

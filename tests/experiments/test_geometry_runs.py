@@ -42,6 +42,24 @@ def test_the_run_of_a_recipe_has_its_settings_and_one_thread(planned):
     assert settings.training.threads == 1
 
 
+def test_only_some_runs_are_trained(script, tmp_path, monkeypatch, capsys):
+    def train(name, *_):
+        return {"name": name, "valid_mrr": 0.5, "cpu_minutes": 1, "minutes": 2}
+
+    def main(*names):
+        out = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "runs.jsonl")]
+        monkeypatch.setattr(sys, "argv", ["train.py", *out, "--only", *names])
+        script.main()
+        lines = (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line)["name"] for line in lines]
+
+    monkeypatch.setattr(script, "train", train)
+    assert main("wn18-fivestar", "wn18-phase-n3-0") == ["wn18-fivestar", "wn18-phase-n3-0"]
+    with pytest.raises(SystemExit):
+        main("wn18")
+    assert "invalid choice: 'wn18'" in capsys.readouterr().err
+
+
 def test_minutes_of_a_resumed_run_include_those_before(script, planned, tmp_path, monkeypatch):
     metrics = {"epochs": 50, "seconds": 600.0, "valid": {"mrr": 0.9}}
     monkeypatch.setattr(script.fivestar, "resume", lambda _: SimpleNamespace(metrics=metrics))
