@@ -74,7 +74,7 @@ def clusters(run: Run) -> dict[str, Any]:
 # Each measurement with the graphs and models (as in runs.toml; all if none) that it is for.
 MEASUREMENTS: dict[str, tuple[Callable[[Run], dict[str, Any]], set[str], set[str]]] = {
     "classes": (classes, {"wn18"}, {"mobius"}),
-    "shapes": (shapes, {"wn18", "nell-995-h100"}, set()),
+    "shapes": (shapes, {"wn18", "nell-995-h100"}, {"mobius", "phase", "complex", "rotate"}),
     "clusters": (clusters, {"fb15k-237"}, set()),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from fivestar.analysis.shapes import (
 )
 from fivestar.cli.main import app
 from fivestar.errors import MissingExtra, OutputError, SettingsError
-from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, example_map
+from fivestar.geometry.classification import EXAMPLE_MULTIPLIERS, MobiusClass, example_map
 from fivestar.geometry.fixed_points import velocity
 from fivestar.geometry.mobius import apply
 from fivestar.runs.run import convert_to_fivestar
@@ -79,6 +80,17 @@ def test_the_view_ignores_points_near_the_pole():
     assert axes[0, 0].get_aspect() == 1
 
 
+def test_labels_of_ticks_do_not_overlap():
+    figure, axes = style.panels(1, 1)
+    style.set_view(axes[0, 0], [np.array([-0.252 + 0j, -0.16 + 0.09j])])
+    figure.draw_without_rendering()
+    low, high = axes[0, 0].get_xlim()
+    labels = axes[0, 0].get_xticklabels()
+    boxes = [t.get_window_extent() for t in labels if low <= t.get_position()[0] <= high]
+    assert len(boxes) > 1
+    assert all(left.x1 + 5 < right.x0 for left, right in pairwise(boxes))
+
+
 @pytest.mark.parametrize("mobius_class", EXAMPLE_MULTIPLIERS)
 def test_flow_lines_follow_the_flow(mobius_class):
     """Each step of a line has the direction of the velocity, up to discretization."""
@@ -94,7 +106,57 @@ def test_flow_lines_follow_the_flow(mobius_class):
 
 
 def test_five_classes_are_plotted_on_the_sphere_and_in_the_plane():
-    assert len(maps.mobius_classes().axes) == 10
+    figure = maps.mobius_classes()
+    assert len(figure.axes) == 10
+    figure.draw_without_rendering()
+    for panel in figure.axes[:5]:
+        (pole,) = (text for text in panel.texts if text.get_text() == "∞")
+        assert not pole.get_window_extent().overlaps(panel.title.get_window_extent())
+
+
+@pytest.mark.parametrize(
+    ("mobius_class", "kinds"),
+    [
+        (MobiusClass.CIRCULAR, ["neutral", "neutral"]),
+        (MobiusClass.ELLIPTIC, ["neutral", "neutral"]),
+        (MobiusClass.HYPERBOLIC, ["attracting", "repelling"]),
+        (MobiusClass.LOXODROMIC, ["attracting", "repelling"]),
+        (MobiusClass.PARABOLIC, ["parabolic"]),
+    ],
+)
+def test_kinds_of_fixed_points(mobius_class, kinds):
+    m = example_map(mobius_class)
+    found = maps.kinds_of_fixed_points(m)
+    assert sorted(kind for _, kind in found) == kinds
+    for z, kind in found:
+        fixed = torch.tensor(z, dtype=torch.complex128)
+        assert complex(apply(m, fixed)) == pytest.approx(z)
+        # Near a neutral point the map is a rotation, near the others it contracts or expands.
+        near = fixed + 1e-4 * torch.tensor([1, -1, 1j, -1j])
+        ratios = (apply(m, near) - fixed).abs() / 1e-4
+        if kind == "attracting":
+            assert (ratios < 0.9).all()
+        elif kind == "repelling":
+            assert (ratios > 1.1).all()
+        else:
+            assert (ratios - 1).abs().max() < 1e-3
+            assert (kind == "neutral") == bool(((apply(m, near) - near).abs() > 1e-6).all())
+
+
+def test_fixed_points_differ_by_kind_and_the_legend_names_them():
+    figure = maps.mobius_classes()
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    kinds = ("attracting", "repelling", "neutral", "parabolic")
+    assert names == [f"{kind} fixed point" for kind in kinds]
+    handles = legend.legend_handles
+    looks = {(h.get_marker(), h.get_fillstyle(), h.get_markerfacecolor()) for h in handles}
+    assert len(looks) == len(kinds)
+    # Only what occurs is in the legend.
+    _, axes = style.panels(1, 1)
+    maps.draw_flow(axes[0, 0], example_map(MobiusClass.ELLIPTIC), 2)
+    markers = [line.get_marker() for line in axes[0, 0].lines]
+    assert markers == [handles[2].get_marker()] * 2
 
 
 def test_captions_of_flows_show_class_and_multiplier(run):
@@ -104,6 +166,8 @@ def test_captions_of_flows_show_class_and_multiplier(run):
         "capital_of, dimension 3",
     ]
     assert "|k| = " in figure.axes[0].get_xlabel()
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["attracting fixed point", "repelling fixed point"]
     assert len(maps.flows(run, ["capital_of"]).axes) == 3  # the clearest dimensions
 
 
@@ -121,21 +185,29 @@ def test_entities_are_heads_transformed_heads_and_tails(pairing):
     settings = {"model": {"dim": 4, "pairing": pairing}, "training": {"epochs": 2}}
     run = fivestar.train(fivestar.read_graph(), settings)
     figure = points.entities(run, "capital_of", [1])
-    scatters = [axes.collections[0] for axes in figure.axes]
+    *panels, bar = figure.axes
+    scatters = [axes.collections[0] for axes in panels]
     heads, moved, tails = (np.asarray(each.get_offsets()) for each in scatters)
     assert len(heads) == len(moved) == len(tails)
     # A head, its image and its tail have the same color.
     for each in scatters:
-        np.testing.assert_allclose(each.get_array(), np.arctan2(heads[:, 1], heads[:, 0]))
-    labels = [axes.get_ylabel() for axes in figure.axes]
+        angles = np.arctan2(heads[:, 1], heads[:, 0])
+        np.testing.assert_allclose(each.get_array(), np.degrees(angles))
+    # The key of the colors and of the markers, which differ.
+    assert "color of the head, its image and its tail" in bar.get_xlabel()
+    assert [text.get_text() for text in bar.get_xticklabels()][::4] == ["−180°", "180°"]
+    labels = [axes.get_ylabel() for axes in panels]
     assert labels[2] == ("tails" if pairing == "hermitian" else "conjugated tails")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == labels
+    assert len({each.get_paths()[0].vertices.tobytes() for each in scatters}) == 3
     assert "denominator mobius" in figure.get_suptitle()
     number = run.graph.relations.id_of("capital_of")
     facts = run.graph.train.relations == number
     wanted = run.model.entities.detach().double().numpy()[run.graph.train.tails[facts]][:, [1, 5]]
     wanted[:, 1] *= 1 if pairing == "hermitian" else -1
     assert {tuple(row) for row in np.round(tails, 5)} <= {tuple(r) for r in np.round(wanted, 5)}
-    assert len(points.entities(run, "capital_of").axes) == 12
+    assert len(points.entities(run, "capital_of").axes) == 12 + 1
 
 
 @pytest.mark.parametrize("pairing", ["hermitian", "bilinear"])
@@ -173,6 +245,22 @@ def test_shapes_of_a_converted_model(tmp_path):
     assert len(figure.axes[1].lines[0].get_xdata()) == 200
     with pytest.raises(SettingsError, match="no example"):
         points.shapes([])
+
+
+def test_many_examples_of_shapes_are_in_pairs_of_rows():
+    settings = {"model": {"name": "complex", "dim": 4}, "training": {"epochs": 1}}
+    run = convert_to_fivestar(fivestar.train(fivestar.read_graph(), settings))
+    examples = [ShapeExample("in_time_zone", n % 4, "line → line", 0.1) for n in range(6)]
+    figure = points.shapes([(f"model {n}", run, each) for n, each in enumerate(examples)])
+    rows = np.array(figure.axes).reshape(4, 4)
+    titles = [[panel.get_title() for panel in row] for row in rows]
+    assert titles[0] == [f"model {n}: line → line" for n in range(4)]
+    assert titles[2] == ["model 4: line → line", "model 5: line → line", "", ""]
+    below = [panel.get_xlabel().splitlines()[1] for panel in (*rows[1], *rows[3, :2])]
+    assert below == [f"dimension {each.dimension}" for each in examples]
+    assert not any(panel.axison for panel in rows[2:, 2:].flat)
+    names = ["heads", "transformed heads"]
+    assert [panel.get_ylabel() for panel in rows[:, 0]] == names * 2
 
 
 def test_models_that_preserve_shapes_have_an_example_of_a_line():
@@ -295,3 +383,23 @@ def test_commands(folder, tmp_path):
     none = ["--widest", "0", "--roughest", "0", "--out", str(tmp_path / "none.png")]
     assert "no example" in str(invoke(app, ["plot", "shapes", str(folder), *none]).exception)
     plot("shapes", plain, "--widest", 1, "--roughest", 0.1)
+
+
+def test_figures_of_several_runs_have_the_labels_of_their_models(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save_figure", lambda figure, _: drawn.append(figure))
+    models = {"one": {"name": "complex"}, "two": {"denominator": "phase"}, "three": {}}
+    for name, model in models.items():
+        settings = {"model": {"dim": 4, **model}, "training": {"epochs": 2, "evaluate-every": 0}}
+        fivestar.train(fivestar.read_graph(), settings, tmp_path / name)
+    labels = ["ComplEx", "5★E (phase)", "5★E (mobius)"]
+    folders = [str(tmp_path / name) for name in models]
+
+    def titles(*words):
+        shown = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "figure.png")])
+        assert shown.exit_code == 0, shown.output
+        return [panel.get_title() for panel in drawn.pop().axes if panel.get_title()]
+
+    found = titles("plot", "shapes", *folders, "--widest", "1", "--roughest", "1")
+    assert list(dict.fromkeys(title.split(":")[0] for title in found)) == labels
+    assert titles("cluster", *folders, "--method", "pca", "--neighbors", "2") == labels

@@ -10,6 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from fivestar.analysis.plots.structures import structures
 from fivestar.cli.main import app
 from fivestar.errors import SettingsError
 from fivestar.experiments import geometry_tables
@@ -148,6 +149,18 @@ def test_one_complex_number_per_entity_suffices(heads, tails):
     run = embed_in_plane(heads, tails)
     assert run.model.entities.shape == (12, 2)
     assert training_mrr(run) == 1
+
+
+def test_no_node_of_the_figure_is_cut_off():
+    figure = structures({"path beside loop": embed_in_plane("path", "loop", 3)})
+    figure.draw_without_rendering()
+    radius = 60**0.5 / 2 * figure.dpi / 72  # pixels, of markers with s=60
+    for panel in figure.axes:
+        box = panel.get_window_extent()
+        for nodes in panel.collections:
+            x, y = panel.transData.transform(nodes.get_offsets()).T
+            assert min(x.min() - box.x0, box.x1 - x.max()) > radius
+            assert min(y.min() - box.y0, box.y1 - y.max()) > radius
 
 
 def test_transformations_are_those_of_the_paper():

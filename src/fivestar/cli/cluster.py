@@ -97,17 +97,19 @@ def _draw(
     seed: int,
 ) -> None:
     from fivestar.analysis.clustering import entity_map  # noqa: PLC0415  (slow to import)
+    from fivestar.analysis.labels import run_labels  # noqa: PLC0415
     from fivestar.analysis.plots.points import clusters  # noqa: PLC0415
     from fivestar.analysis.plots.style import check_figure_path, save_figure  # noqa: PLC0415
 
     check_figure_path(out)
     maps: dict[str, tuple[npt.NDArray[np.float64], TypedEntities]] = {}
+    labels = dict(zip(runs, run_labels(list(runs.values())), strict=True))
     with counting_progress("projecting") as progress:
         for name, run in runs.items():
             progress(len(maps), len(runs))
-            maps[name] = (entity_map(run, typed[name], method, seed), typed[name])
+            maps[labels[name]] = (entity_map(run, typed[name], method, seed), typed[name])
     captions = {
-        name: f"silhouette {each.silhouette:.3f}, purity {each.purity:.2f}"
+        labels[name]: f"silhouette {each.silhouette:.3f}, purity {each.purity:.2f}"
         for name, each in found.items()
     }
     save_figure(clusters(maps, captions), out)

@@ -112,9 +112,11 @@ def shapes(
     """
 
     def examples() -> list[tuple[str, Run, Any]]:
-        from fivestar.analysis.shapes import ShapeCriterion, clearest_examples  # noqa: PLC0415  (slow)
+        from fivestar.analysis.labels import run_labels  # noqa: PLC0415  (slow)
+        from fivestar.analysis.shapes import ShapeCriterion, clearest_examples  # noqa: PLC0415
 
-        named = ((place.name, fivestar.load(place)) for place in runs)
+        loaded = [fivestar.load(place) for place in runs]
+        named = zip(run_labels(loaded), loaded, strict=True)
         return clearest_examples(named, ShapeCriterion(widest, roughest))
 
     _draw(out, "points", "shapes", examples)

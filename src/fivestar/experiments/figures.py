@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fivestar.analysis.labels import run_labels
 from fivestar.analysis.shapes import ShapeCriterion, clearest_examples
 from fivestar.experiments.reproduction import RECIPES, Job
 from fivestar.runs.run import load_run
@@ -80,8 +81,8 @@ def _shapes(folders: Sequence[Path]) -> Figure:
 
     # Looser than in `fivestar shapes`, by whose criterion no line becomes a circle.
     loose = ShapeCriterion(max_width=0.35, max_deviation=0.35)
-    runs = map(load_run, folders)
-    return shapes(clearest_examples(((run.settings.model.name, run) for run in runs), loose))
+    runs = [load_run(folder) for folder in folders]
+    return shapes(clearest_examples(zip(run_labels(runs), runs, strict=True), loose))
 
 
 def _clusters(folders: Sequence[Path]) -> Figure:
@@ -93,8 +94,9 @@ def _clusters(folders: Sequence[Path]) -> Figure:
     from fivestar.analysis.plots.points import clusters  # noqa: PLC0415
 
     maps, captions = {}, {}
-    for run in map(load_run, folders):
-        name, typed = run.settings.model.name, typed_entities(run.graph, TYPES)
+    runs = [load_run(folder) for folder in folders]
+    for name, run in zip(run_labels(runs), runs, strict=True):
+        typed = typed_entities(run.graph, TYPES)
         scores = clustering_metrics(run, typed)
         maps[name] = (entity_map(run, typed), typed)
         captions[name] = f"silhouette {scores.silhouette:.3f}, purity {scores.purity:.2f}"

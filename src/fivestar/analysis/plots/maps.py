@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fivestar.analysis.plots import sphere
-from fivestar.analysis.plots.style import COLORMAP, COLORS, ComplexPoints, panels, set_view, styled
+from fivestar.analysis.plots.style import (
+    COLORMAP,
+    COLORS,
+    ComplexPoints,
+    panels,
+    set_few_ticks,
+    set_view,
+    styled,
+)
 from fivestar.analysis.relations import (
     relation_maps,
     require_fivestar,
@@ -44,15 +52,26 @@ _GRID = 30
 _FAR = 4.0
 # Tolerance when classifying a map for its caption.
 _TOLERANCE = 0.05
+# Up to rounding, of |k| = 1 and of fixed points that coincide.
+_SAME = 1e-6
+# By kind of fixed point: a parabolic one attracts on one side and repels on the other, a neutral
+# one does neither.
+_MARKER = {"marker": "o", "markersize": 6, "color": "black", "markeredgecolor": "black"}
+_FIXED_POINT_STYLES: dict[str, dict[str, Any]] = {
+    "attracting": {**_MARKER, "fillstyle": "full"},
+    "repelling": {**_MARKER, "markerfacecolor": "white"},
+    "neutral": {**_MARKER, "marker": "D", "markersize": 5.5, "markerfacecolor": "#f2b800"},
+    "parabolic": {**_MARKER, "fillstyle": "right", "markerfacecoloralt": "white"},
+}
 
 
 @styled
 def mobius_classes() -> Figure:
     """Plot the flows of the five classes of Möbius maps, on the sphere and in the plane.
 
-    Four points a, b, c and d are marked, with the path of each to its image.
+    Four points a, b, c and d are marked, with the path of each to its image, and the fixed points.
     """
-    figure, axes = panels(2, len(EXAMPLE_MULTIPLIERS), 2.5, 2.6)
+    figure, axes = panels(2, len(EXAMPLE_MULTIPLIERS), 2.2, (2.2 * sphere.ASPECT + 0.2, 2.4))
     for column, mobius_class in enumerate(EXAMPLE_MULTIPLIERS):
         m = example_map(mobius_class)
         above, below = axes[:, column]
@@ -65,7 +84,10 @@ def mobius_classes() -> Figure:
             sphere.draw_curve(above, to_sphere(path).numpy(), color=COLORS[1], linewidth=2)
             _draw_path(below, path.numpy(), letter)
         sphere.draw_points(above, _MARKED.numpy(), color=COLORS[1], s=14)
+        for z, kind in kinds_of_fixed_points(m):
+            sphere.draw_fixed_point(above, z, _FIXED_POINT_STYLES[kind])
         below.set_xlabel(_multiplier_text(m))
+    _add_legend(figure, map(example_map, EXAMPLE_MULTIPLIERS))
     return figure
 
 
@@ -83,7 +105,7 @@ def grids(run: Run, relations: Sequence[str], dimension: int | None = None) -> F
     """
     model, rows = _rows(run, relations)
     dimension = _dimension(model, rows, dimension)
-    figure, axes = panels(1, len(relations) + 1, 2.4, 2.6)
+    figure, axes = panels(1, len(relations) + 1, 2.2, 2.9)
     z = grid()
     _draw_grid(axes[0, 0], z, z)
     axes[0, 0].set_title("before")
@@ -109,7 +131,7 @@ def flows(run: Run, relations: Sequence[str], dimensions: Sequence[int] = ()) ->
     model, rows = _rows(run, relations)
     maps = relation_maps(model, rows)
     chosen = list(dimensions) or _clearest_flows(maps, 3)
-    figure, axes = panels(len(relations), len(chosen), 2.5, 2.7)
+    figure, axes = panels(len(relations), len(chosen), 2.5, 3.0)
     for column, dimension in enumerate(_dimension(model, rows, each) for each in chosen):
         ends = torch.stack(fixed_points(maps[:, dimension])).abs()
         near = ends[ends < _FAR]
@@ -119,6 +141,7 @@ def flows(run: Run, relations: Sequence[str], dimensions: Sequence[int] = ()) ->
             draw_flow(panel, m, extent=max(extent, 0.5))
             panel.set_title(f"{name}, dimension {dimension}")
             panel.set_xlabel(_caption(m))
+    _add_legend(figure, maps[:, chosen].flatten(0, 1))
     return figure
 
 
@@ -182,15 +205,39 @@ def draw_flow(axes: Axes, m: Tensor, extent: float) -> None:
         density=0.9,
         arrowsize=0.7,
     )
-    attracting, repelling = (complex(z) for z in fixed_points(m))
-    is_neutral = abs(complex(multiplier(m))) < 1 + 1e-6  # neither attracts nor repels
-    for z, filled in ((repelling, is_neutral), (attracting, True)):
-        if np.isfinite(z) and abs(z) < 4 * extent:
-            face = "black" if filled else "white"
-            axes.scatter(z.real, z.imag, s=32, facecolor=face, edgecolor="black", zorder=5)
+    for z, kind in kinds_of_fixed_points(m):
+        if abs(z) < 4 * extent:
+            axes.plot(z.real, z.imag, zorder=7, **_FIXED_POINT_STYLES[kind])
     axes.set_xlim(-extent, extent)
     axes.set_ylim(-extent, extent)
     axes.set_aspect("equal")
+    set_few_ticks(axes)
+
+
+def kinds_of_fixed_points(m: Tensor) -> list[tuple[complex, str]]:
+    """Return the finite fixed points of a map (2, 2) and what the map does to points near each.
+
+    Returns:
+        Pairs of a point and "attracting", "repelling", "neutral" (circular and elliptic maps turn
+        around it) or "parabolic" (the only one).
+    """
+    attracting, repelling = fixed_points(m)
+    if float(chordal_distance(attracting, repelling)) <= _SAME:
+        kinds = [(attracting, "parabolic")]
+    elif abs(complex(multiplier(m))) <= 1 + _SAME:
+        kinds = [(attracting, "neutral"), (repelling, "neutral")]
+    else:
+        kinds = [(repelling, "repelling"), (attracting, "attracting")]
+    return [(complex(z), kind) for z, kind in kinds if np.isfinite(complex(z))]
+
+
+def _add_legend(figure: Figure, maps: Iterable[Tensor]) -> None:
+    """Add a legend of the kinds of fixed points that these maps have."""
+    found = {kind for m in maps for _, kind in kinds_of_fixed_points(m)}
+    for kind, style in _FIXED_POINT_STYLES.items():
+        if kind in found:
+            figure.axes[0].plot([], [], linestyle="none", label=f"{kind} fixed point", **style)
+    figure.legend(loc="outside lower center", ncols=len(_FIXED_POINT_STYLES))
 
 
 def _draw_path(axes: Axes, path: ComplexPoints, letter: str) -> None:
@@ -279,4 +326,4 @@ def _multiplier_text(m: Tensor) -> str:
     degrees = np.degrees(np.angle(k))
     # −180° and −0° are 180° and 0°.
     degrees = 180.0 if degrees <= -179.5 else round(degrees) + 0.0
-    return f"|k| = {abs(k):.2f}, arg k = {degrees:.0f}°"
+    return f"|k| = {abs(k):.2f}, arg k = {degrees:.0f}°".replace("-", "−")

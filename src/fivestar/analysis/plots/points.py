@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 
 # Maximum number of points in a plot; more hide each other.
 _MAX_POINTS = 150
+# Maximum number of panels beside each other whose texts are readable on a page.
+_MAX_COLUMNS = 4
+# Of heads, their images and tails.
+_ENTITY_MARKERS = MARKERS[:3]
 
 
 @styled
 def shapes(examples: Sequence[tuple[str, Run, ShapeExample]]) -> Figure:
-    """Plot the heads of a relation in one dimension (top) and their images (bottom).
+    """Plot the heads of a relation in one dimension, and their images below.
 
-    A head and its image have the same color; the fitted line or circle is shown.
+    A head and its image have the same color; the fitted line or circle is shown. More than four
+    examples are in several pairs of rows.
 
     Args:
         examples: triples of a name, a run (a 5★E, or converted to one) and an example.
@@ -49,8 +54,14 @@ def shapes(examples: Sequence[tuple[str, Run, ShapeExample]]) -> Figure:
     """
     if not examples:
         raise SettingsError("there is no example of a shape to plot")
-    figure, axes = panels(2, len(examples), 2.4, 2.5)
-    for (above, below), (name, run, example) in zip(axes.T, examples, strict=True):
+    columns = min(len(examples), _MAX_COLUMNS)
+    pairs = -(-len(examples) // columns)
+    figure, axes = panels(2 * pairs, columns, 2.4, 2.5)
+    # From (pairs · 2, columns) to one row (above, below) per example.
+    of_examples = axes.reshape(pairs, 2, columns).swapaxes(1, 2).reshape(-1, 2)
+    for panel in of_examples[len(examples) :].flat:
+        panel.set_axis_off()
+    for (above, below), (name, run, example) in zip(of_examples, examples, strict=False):
         relation = run.graph.relations.id_of(example.relation)
         _, heads, images = _heads_and_images(run, relation, example.dimension)
         before, after = example.change.split(" → ")
@@ -63,8 +74,8 @@ def shapes(examples: Sequence[tuple[str, Run, ShapeExample]]) -> Figure:
         form = "" if "converted_from" in run.metrics else f"{_form(run)}, "
         fit = f"{form}dimension {example.dimension}\nresidual {example.residual:.2f}"
         below.set_xlabel(f"{_short(example.relation)}\n{fit}")
-    axes[0, 0].set_ylabel("heads")
-    axes[1, 0].set_ylabel("transformed heads")
+    for panel, name in zip(axes[:, 0], ("heads", "transformed heads") * pairs, strict=True):
+        panel.set_ylabel(name)
     return figure
 
 
@@ -85,19 +96,41 @@ def entities(run: Run, relation: str, dimensions: Sequence[int] = ()) -> Figure:
     """
     relation_id = run.graph.relations.id_of(relation)
     chosen = list(dimensions) or _best_fitting(run, relation_id, 4)
-    figure, axes = panels(3, len(chosen), 2.3, 2.3)
+    figure, axes = panels(3, len(chosen), 2.3, 2.6)
     for column, dimension in zip(axes.T, chosen, strict=True):
         tails, heads, images = _heads_and_images(run, relation_id, dimension)
-        for panel, z in zip(column, (heads, images, tails), strict=True):
-            angles = np.angle(heads)
-            panel.scatter(
-                z.real, z.imag, c=angles, cmap=CYCLIC_COLORMAP, vmin=-np.pi, vmax=np.pi, s=8
+        for panel, z, marker in zip(column, (heads, images, tails), _ENTITY_MARKERS, strict=True):
+            points = panel.scatter(
+                z.real,
+                z.imag,
+                c=np.degrees(np.angle(heads)),
+                cmap=CYCLIC_COLORMAP,
+                vmin=-180,
+                vmax=180,
+                s=10,
+                marker=marker,
+                edgecolors="#555555",  # some colors are nearly white
+                linewidths=0.2,
             )
             set_view(panel, [z])
         column[0].set_title(f"dimension {dimension}")
     tails_name = "tails" if require_fivestar(run).pairing == "hermitian" else "conjugated tails"
-    for panel, name in zip(axes[:, 0], ("heads", "transformed heads", tails_name), strict=True):
+    names = ("heads", "transformed heads", tails_name)
+    for panel, name, marker in zip(axes[:, 0], names, _ENTITY_MARKERS, strict=True):
         panel.set_ylabel(name)
+        axes[0, 0].scatter([], [], s=20, marker=marker, color="#555555", label=name)
+    figure.legend(loc="outside lower center", ncols=3)
+    bar = figure.colorbar(
+        points,
+        ax=axes,
+        location="bottom",
+        shrink=0.6,
+        aspect=50,
+        label="angle of a head, which gives the color of the head, its image and its tail",
+    )
+    bar.set_ticks(
+        range(-180, 181, 90), labels=[f"{n}°".replace("-", "−") for n in range(-180, 181, 90)]
+    )
     figure.suptitle(f"{relation} ({_form(run)})", fontsize=9)
     return figure
 

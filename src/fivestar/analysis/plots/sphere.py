@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 _AZIMUTH, _ELEVATION = math.radians(-68), math.radians(24)
 _PLANE = 1.3
+# What is shown: the corners of the plane, the sphere and the name of its pole ∞.
+_VIEW_WIDTH, _VIEW_HEIGHT = 3.5, (-1.66, 1.34)
+ASPECT = (_VIEW_HEIGHT[1] - _VIEW_HEIGHT[0]) / _VIEW_WIDTH
 # Number of flow lines, and of points per line.
 _NUM_LINES, _NUM_SAMPLES = 12, 400
 # Flow lines end at this negative logarithm of the distance to a fixed point.
@@ -45,6 +49,8 @@ def view(positions: Positions) -> tuple[Positions, Positions, Positions]:
 def draw_sphere(axes: Axes) -> None:
     """Draw the plane, and the sphere above it with its equator and its poles 0 and ∞."""
     hide_axes(axes)
+    axes.set_xlim(-_VIEW_WIDTH / 2, _VIEW_WIDTH / 2)
+    axes.set_ylim(*_VIEW_HEIGHT)
     ends = np.linspace(-_PLANE, _PLANE, 9)
     floor = np.full_like(ends, -1)
     for position in ends:
@@ -92,6 +98,13 @@ def draw_points(axes: Axes, z: ComplexPoints, **style: object) -> None:
     right, up, near = view(to_sphere(torch.as_tensor(z)).numpy())
     for mask, alpha in ((near < 0, 0.35), (near >= 0, 1.0)):
         axes.scatter(right[mask], up[mask], alpha=alpha, zorder=5, **style)  # type: ignore[arg-type]
+
+
+def draw_fixed_point(axes: Axes, z: complex, style: Mapping[str, object]) -> None:
+    """Draw a fixed point, for which there is a style of `Axes.plot`; faint if behind."""
+    right, up, near = view(to_sphere(torch.as_tensor(z)).numpy())
+    alpha = 1.0 if near >= -_NEGLIGIBLE else 0.35
+    axes.plot(right, up, alpha=alpha, zorder=5, **style)  # type: ignore[arg-type]
 
 
 def flow_lines(m: Tensor) -> list[Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -36,6 +36,7 @@ GRAY = "#b8bec6"
 _DPI = 150
 # All points are shown if that enlarges the view by at most this factor.
 _MAX_ENLARGEMENT = 1.6
+_MAX_TICK_STEPS = 4
 
 _STYLE: dict[str, Any] = {
     "font.size": 9,
@@ -70,7 +71,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
 
 def panels(
-    rows: int, columns: int, width: float = 2.3, height: float = 2.3
+    rows: int, columns: int, width: float = 2.3, height: float | Sequence[float] = 2.3
 ) -> tuple[Figure, npt.NDArray[Any]]:
     """Return a figure and its axes (rows, columns).
 
@@ -78,17 +79,18 @@ def panels(
         rows: the number of rows.
         columns: the number of columns.
         width: the width of a panel in inches.
-        height: the height of a panel in inches.
+        height: the height of a panel in inches, or one per row.
 
     Raises:
         MissingExtra: if matplotlib is not installed.
     """
     figure_module = require("matplotlib.figure", "plots", "a plot")
-    size = (width * columns, height * rows)
+    heights = [height] * rows if isinstance(height, float | int) else list(height)
+    size = (width * columns, sum(heights))
     # Use the resolution of the saved file: the layout of text depends on it.
     figure = figure_module.Figure(figsize=size, dpi=_DPI, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return figure, figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
 
 
 def set_view(axes: Axes, points: Iterable[ComplexPoints], spread: float = 0.02) -> None:
@@ -112,11 +114,17 @@ def set_view(axes: Axes, points: Iterable[ComplexPoints], spread: float = 0.02) 
     axes.set_xlim(center[0] - half, center[0] + half)
     axes.set_ylim(center[1] - half, center[1] + half)
     axes.set_aspect("equal")
+    set_few_ticks(axes)
     outside = len(z) - int((np.abs(both - center[:, None]) <= half).all(axis=0).sum())
     if outside:
         axes.text(
             0.98, 0.02, f"{outside} outside", transform=axes.transAxes, ha="right", fontsize=6
         )
+
+
+def set_few_ticks(axes: Axes) -> None:
+    """Place so few ticks that their labels cannot overlap, however many digits they have."""
+    axes.locator_params(nbins=_MAX_TICK_STEPS, steps=[1, 2, 5, 10])
 
 
 def hide_axes(axes: Axes) -> None:
