@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # By relation: within the first structure, between both, within the second.
 _RELATION_COLORS = (COLORS[0], "#999999", COLORS[1])
 _STYLES = ("-", ":", "-")
-# Of a drawn pair of structures, with its nodes.
-_DRAWN_WIDTH, _DRAWN_HEIGHT = 4.2, 2.4
+# Of the drawing of two structures, with their nodes.
+_DRAWING_WIDTH, _DRAWING_HEIGHT = 4.2, 2.4
 
 
 @styled
@@ -84,14 +84,14 @@ def structures(runs: Mapping[str, Run]) -> Figure:
     Args:
         runs: runs by name, as "path beside loop"; nodes h come first, then as many nodes t.
     """
-    figure, axes = panels(2, len(runs), 2.6, (2.6 * _DRAWN_HEIGHT / _DRAWN_WIDTH + 0.2, 2.6))
+    figure, axes = panels(2, len(runs), 2.6, (2.6 * _DRAWING_HEIGHT / _DRAWING_WIDTH + 0.2, 2.6))
     for (above, below), (name, run) in zip(axes.T, runs.items(), strict=True):
         heads, tails = name.split(" beside ")
         layout = _layout(heads, tails, len(run.graph.entities) // 2)
         _draw(above, run, layout)
         hide_axes(above)
-        above.set_xlim(-_DRAWN_WIDTH / 2, _DRAWN_WIDTH / 2)
-        above.set_ylim(-_DRAWN_HEIGHT / 2, _DRAWN_HEIGHT / 2)
+        above.set_xlim(-_DRAWING_WIDTH / 2, _DRAWING_WIDTH / 2)
+        above.set_ylim(-_DRAWING_HEIGHT / 2, _DRAWING_HEIGHT / 2)
         above.set_title(name)
         z = entity_points(require_mobius(run), torch.arange(len(run.graph.entities)))[:, 0].numpy()
         _draw(below, run, z)
