@@ -40,7 +40,7 @@ in `results/ranks`; do not edit.
   NELL-995, a search on h25 alone, has a section of its own, with the runs there are.
 - **Evaluated once.** Each combination of settings and seed is evaluated on test once, and each such
   evaluation by `fivestar reproduce` is a line of the ledger.
-- **Not converged**: the last epoch was the best one, and either the time limit ended the training or
+- **Not converged**: the last epoch was the best, and either the time limit ended the training or
   the validation MRR rose by more than 3 % in the last third of the epochs.
 - Filtered, realistic ranks (the mean of the optimistic and pessimistic rank), heads and tails
   together.
