@@ -161,6 +161,27 @@ def test_a_search_counts_cpu_time_and_keeps_the_precision(tmp_path, monkeypatch)
     assert entry.settings_values["training"]["precision"] == "bf16"
 
 
+def test_a_settings_file_holds_its_settings_fixed_in_a_search(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text('[model]\nname = "rotate"\n[training]\nlr = 0.125\n')
+    bundled, own = (
+        make_jobs(["graph"], ["rotate"], [4], [0], {"threads": 1}, files, Budget(3.0))[0]
+        for files in ({}, {"rotate": file})
+    )
+    assert bundled.fixed == {"model": {"norm": "l2"}}
+    assert own.fixed == {"training": {"lr": 0.125}}
+    assert bundled.folder(tmp_path) != own.folder(tmp_path)
+    done = [reproduced([job], tmp_path).done[0].settings_values for job in (bundled, own)]
+    searches = read_searches(tmp_path / "ledger.jsonl")
+    assert [search.fixed for search in searches] == [bundled.fixed, own.fixed]
+    assert done[0]["model"]["norm"] == "l2"
+    assert done[1]["model"]["norm"] == "modulus"
+    assert done[1]["training"]["lr"] == 0.125
+    again = Watcher()
+    reproduced([bundled, own], tmp_path, again)
+    assert again.begun == []
+
+
 def test_other_graphs_and_dimensions_use_the_search_on_one_graph(tmp_path):
     graphs, training = ["one", "two"], {"threads": 1}
     budget = Budget(3.0, search_on="two")
@@ -211,7 +232,7 @@ def test_a_damaged_file_of_searches_is_refused_with_its_line(tmp_path):
     [
         (["--search-on", "nell-995-h25"], "--search-on needs a --budget"),
         (["--search-on", "nell-995-h25", "--budget", "9s", "--graphs", "nell-995-h50"], "among"),
-        (["--budget", "9s", "--run-minutes", "3"], "omit --settings and --run-minutes"),
+        (["--budget", "9s", "--run-minutes", "3"], "omit --run-minutes"),
         (["--budget", "soon"], "soon"),
         (["--clock", "cpu", "--threads", "1"], "add --budget"),
         (["--clock", "cpu", "--budget", "9s"], "--threads 1"),

@@ -14,7 +14,7 @@ from fivestar.cli.terminal import resumable, warn
 from fivestar.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 Minutes = Annotated[
     float,
@@ -46,7 +46,8 @@ SettingsFiles = Annotated[
     list[Path] | None,
     typer.Option(
         "--settings",
-        help="Settings file of a model, instead of its recipe (repeatable).",
+        help="Settings file of a model, instead of its recipe (repeatable). With --budget, its "
+        "settings are not searched.",
         show_default=False,
     ),
 ]
@@ -162,7 +163,7 @@ def run_table(wanted: Wanted) -> None:
             f"--settings for {', '.join(idle)}, which is not among the models to train"
         )
     seconds = 0.0 if wanted.budget is None else parse_duration(wanted.budget)
-    _check_search(wanted, seconds, graphs, files)
+    _check_search(wanted, seconds, graphs)
     budget = Budget(seconds, wanted.clock, wanted.search_on) if seconds else None
     jobs = make_jobs(graphs, models, dims, range(wanted.seeds), training, files, budget)
     with resumable(f"run the same command again to resume: finished runs are in {place}"):
@@ -186,12 +187,10 @@ def run_table(wanted: Wanted) -> None:
             say(f"saved {path}")
 
 
-def _check_search(
-    wanted: Wanted, seconds: float, graphs: Sequence[str], files: Mapping[str, Path]
-) -> None:
+def _check_search(wanted: Wanted, seconds: float, graphs: Sequence[str]) -> None:
     """Raise SettingsError if the options of a search contradict each other."""
-    if seconds and (wanted.run_minutes or files):
-        raise SettingsError("--budget searches for the settings: omit --settings and --run-minutes")
+    if seconds and wanted.run_minutes:
+        raise SettingsError("--budget limits the time of the trainings: omit --run-minutes")
     if wanted.search_on is not None and (not seconds or wanted.search_on not in graphs):
         raise SettingsError("--search-on needs a --budget, and a graph that is among the --graphs")
     if wanted.clock == "cpu" and (not seconds or wanted.threads != 1):

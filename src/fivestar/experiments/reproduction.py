@@ -9,7 +9,8 @@ recorded in the ledger, and never trained again. A process that is killed or rea
 leaves the folder as it is, and the next one resumes there.
 
 With a time budget per cell, the settings come from a search on validation instead, which every
-model gets the same time for (`searches.jsonl`); further seeds use what it has found.
+model gets the same time for (`searches.jsonl`); further seeds use what it has found. What such a
+search leaves as it is for a model is in `recipes/search/MODEL.toml`.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from fivestar.training.train import resume, train
 GraphReader = Callable[[str], KnowledgeGraph]
 RECIPES = Path(__file__).with_name("recipes")
 _PROTOCOL = RECIPES / "protocol.toml"
+_SEARCHED = RECIPES / "search"
 _FAMILIES = ("nell-995",)
 _SEARCH_SEED = 0
 # The training settings that a search within a budget takes from its job.
@@ -97,16 +99,41 @@ def recipe(
     else:
         values = read_values(file)
     version = values.pop("defaults", CURRENT)
-    merged: dict[str, Any] = {"model": {"name": model}}
-    for layer in (protocol, values, changes):
-        for section, layer_values in layer.items():
-            if not isinstance(layer_values, Mapping):
-                if layer is values:  # make_settings says what is wrong with it
-                    merged[section] = layer_values
-                continue
-            spelled = {name.replace("-", "_"): value for name, value in layer_values.items()}
-            merged[section] = {**merged.get(section, {}), **spelled}
+    protocol = {section: layer for section, layer in protocol.items() if section != "defaults"}
+    merged = _merged({"model": {"name": model}}, protocol, values, changes)
     return make_settings({**merged, "defaults": version}, str(file or f"{model} on {graph}"))
+
+
+def fixed_settings(model: str, file: Path | None = None) -> dict[str, Any]:
+    """Return the settings of a model that a search within a time budget leaves as they are.
+
+    Args:
+        model: Name of the model.
+        file: A settings file instead of `recipes/search/MODEL.toml`.
+
+    >>> fixed_settings("rotate")
+    {'model': {'norm': 'l2'}}
+    """
+    bundled = _SEARCHED / f"{model}.toml"
+    if file is None and not bundled.is_file():
+        return {}
+    fixed = _merged(read_values(file or bundled))
+    if isinstance(fixed.get("model"), dict):
+        fixed["model"].pop("name", None)
+    return {section: values for section, values in fixed.items() if values != {}}
+
+
+def _merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by section; the last layer with a setting wins, however it is spelled."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for section, values in layer.items():
+            if not isinstance(values, Mapping):  # make_settings says what is wrong with it
+                merged[section] = values
+                continue
+            spelled = {name.replace("-", "_"): value for name, value in values.items()}
+            merged[section] = {**merged.get(section, {}), **spelled}
+    return merged
 
 
 @cache
@@ -120,10 +147,11 @@ class Job:
 
     Attributes:
         graph: Name of the graph.
-        settings: Its settings; with a budget only those of `_GIVEN` count.
+        settings: Its settings; with a budget only those of `_GIVEN` and of `fixed` count.
         seconds: Time to search for all other settings and to train with the best; 0: no search.
         searched_on: The graph and the dimension of the search; None: its own.
         clock: What the time counts.
+        fixed: Settings, by section, that are not searched.
     """
 
     graph: str
@@ -131,6 +159,7 @@ class Job:
     seconds: float = 0.0
     searched_on: tuple[str, int] | None = None
     clock: BudgetClock = "wall"
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -159,8 +188,11 @@ class Job:
     def folder(self, runs: Path) -> Path:
         """Return the folder of the run within the folder of all runs."""
         model, seed = self.settings.model, self.settings.training.seed
-        budget = f"budget{self.seconds:g}{'-cpu' if self.clock == 'cpu' else ''}"
-        found_by = budget if self.seconds else settings_hash(self.settings)
+        found_by = settings_hash(self.settings)
+        if self.seconds:
+            clock = "-cpu" if self.clock == "cpu" else ""
+            fixed = f"-{settings_hash(self.settings)}" if self.fixed else ""
+            found_by = f"budget{self.seconds:g}{clock}{fixed}"
         return runs / self.graph / f"{model.name}-d{model.dim}-{found_by}-seed{seed}"
 
 
@@ -222,19 +254,23 @@ def make_jobs(
         dims: Dimensions.
         seeds: Random seeds.
         training: Training settings that win over all recipes.
-        files: Settings files of some models, instead of their recipes.
+        files: Settings files of some models, instead of their recipes; with a budget, their
+            settings are not searched.
         budget: Time per model and graph to search for settings, at the smallest dimension; None:
             use the recipes.
     """
     jobs = []
     for seed, dim, model, graph in product(seeds, dims, models, graphs):
         changes = {"model": {"dim": dim}, "training": {**(training or {}), "seed": seed}}
+        file = (files or {}).get(model)
         if budget is not None:
-            named = {**changes, "model": {"name": model, "dim": dim}}
+            fixed = fixed_settings(model, file)
+            named = _merged({"model": {"name": model}}, fixed, changes)
+            settings = make_settings(named, str(file or f"{model} on {graph}"))
             place = budget.search_on or graph, min(dims)
-            jobs.append(Job(graph, make_settings(named), budget.seconds, place, budget.clock))
+            jobs.append(Job(graph, settings, budget.seconds, place, budget.clock, fixed))
         else:
-            settings = recipe(graph, model, changes, (files or {}).get(model))
+            settings = recipe(graph, model, changes, file)
             jobs.append(Job(graph, settings))
     # What the others use comes first.
     return jobs if budget is None else sorted(jobs, key=lambda job: not job.has_own_search)
@@ -286,7 +322,7 @@ def reproduce(
                     with cpu_time() if job.clock == "cpu" else nullcontext():
                         run = _search(job, runs, read, search_watcher)
                     if _search_of(job, ledger) is None:
-                        record_search(run, job.folder(runs), ledger, job.clock)
+                        record_search(run, job.folder(runs), ledger, job.clock, job.fixed)
                 else:
                     on_epoch, on_step = watcher.started(job, number, len(jobs))
                     run = _train(job, runs, read, on_epoch, _until(deadline, on_step))
@@ -332,7 +368,8 @@ def train_all(
 
 
 def _search_of(job: Job, ledger: Path) -> Search | None:
-    return find_search(read_searches(ledger), job.search_cell, job.seconds, job.clock)
+    searches = read_searches(ledger)
+    return find_search(searches, job.search_cell, job.seconds, job.clock, job.fixed)
 
 
 def _recorded(job: Job, ledger: Path) -> Entry | None:
@@ -389,10 +426,11 @@ def _search(job: Job, runs: Path, read: GraphReader, watcher: BudgetWatcher) -> 
     if has_budget(folder):
         return resume_within(folder, watcher)
     settings = job.settings
-    values = {
+    given = {
         "model": {"name": settings.model.name, "dim": settings.model.dim},
         "training": {name: getattr(settings.training, name) for name in _GIVEN},
     }
+    values = _merged(job.fixed, given)
     budget = dt.timedelta(seconds=job.seconds)
     return train_within(read(job.graph), values, budget, folder, watcher)
 

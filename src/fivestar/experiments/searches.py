@@ -7,7 +7,7 @@ settings is a line of the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -47,6 +47,8 @@ class Search(BaseModel):
     seconds: float = Field(gt=0)
     seconds_used: float = Field(ge=0)
     clock: BudgetClock = "wall"
+    # Settings, by section, that were not searched.
+    fixed: dict[str, Any] = Field(default_factory=dict)
     settings_tried: int = Field(ge=0)
     # Hash of the settings that were chosen, as in the ledger.
     settings: str = Field(pattern=f"^[0-9a-f]{{{HASH_DIGITS}}}$")
@@ -93,14 +95,20 @@ def read_searches(ledger: Path) -> list[Search]:
 
 
 def find_search(
-    searches: Sequence[Search], cell: tuple[str, str, int], seconds: float, clock: BudgetClock
+    searches: Sequence[Search],
+    cell: tuple[str, str, int],
+    seconds: float,
+    clock: BudgetClock,
+    fixed: Mapping[str, Any],
 ) -> Search | None:
-    """Return the search of a cell (graph, model, dimension) that was given this time."""
-    wanted = cell, seconds, clock
-    return next((s for s in searches if (s.cell, s.seconds, s.clock) == wanted), None)
+    """Return the search of a cell (graph, model, dimension) with this time and fixed settings."""
+    wanted = cell, seconds, clock, fixed
+    return next((s for s in searches if (s.cell, s.seconds, s.clock, s.fixed) == wanted), None)
 
 
-def record_search(run: Run, folder: Path, ledger: Path, clock: BudgetClock) -> Search:
+def record_search(
+    run: Run, folder: Path, ledger: Path, clock: BudgetClock, fixed: Mapping[str, Any]
+) -> Search:
     """Add the search of a run that was trained within a time budget.
 
     Args:
@@ -108,6 +116,7 @@ def record_search(run: Run, folder: Path, ledger: Path, clock: BudgetClock) -> S
         folder: Its folder, which lists the trials.
         ledger: The ledger that the run belongs to.
         clock: What its time counted.
+        fixed: The settings that were not searched.
     """
     budget, settings = run.metrics["budget"], run.settings
     line = {
@@ -118,6 +127,7 @@ def record_search(run: Run, folder: Path, ledger: Path, clock: BudgetClock) -> S
         "seconds": budget["seconds"],
         "seconds_used": budget["seconds_used"],
         "clock": clock,
+        "fixed": dict(fixed),
         "settings_tried": budget["trials"],
         "settings": settings_hash(settings),
         "valid_mrr": round(run.metrics["valid"]["mrr"], 6),
