@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from fivestar.models.products import add_product, product, write_product
 from fivestar.models.similarity import Similarity, blocks
 
 # Added to squared distances: keeps the root and its gradient finite where two points coincide.
@@ -39,7 +40,8 @@ class SquaredDistance(Similarity):
         self, query: Tensor, candidates: Tensor, score_grad: Tensor, query_grad: Tensor
     ) -> None:
         """Add Σⱼ Gᵢⱼ (tⱼ − qᵢ)."""
-        query_grad.addmm_(score_grad, candidates).sub_(score_grad.sum(1)[:, None] * query)
+        add_product(score_grad, candidates, query_grad)
+        query_grad.sub_(score_grad.sum(1)[:, None] * query)
 
     def add_candidate_grad(
         self,
@@ -50,7 +52,7 @@ class SquaredDistance(Similarity):
         candidate_grad: Tensor,
     ) -> None:
         """Add Σᵢ wᵢ Gᵢⱼ (qᵢ − tⱼ)."""
-        candidate_grad.addmm_(score_grad.T, query * weight[:, None])
+        add_product(score_grad.T, query * weight[:, None], candidate_grad)
         candidate_grad.sub_((score_grad.T @ weight)[:, None] * candidates)
 
     def score_pairs(self, query: Tensor, tails: Tensor) -> Tensor:
@@ -83,7 +85,7 @@ class SquaredSineDistance(Similarity):
     def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
         """Compute one product of points on circles."""
         points = _on_circles(candidates)
-        torch.addmm(out, _on_circles(query), points.T, beta=0, alpha=scale / 2, out=out)
+        write_product(_on_circles(query), points.T, out, scale / 2)
         out.sub_(scale * query.shape[1] / 2)
 
     def prepare_score_grad(self, query: Tensor, candidates: Tensor, score_grad: Tensor) -> None:
@@ -94,7 +96,7 @@ class SquaredSineDistance(Similarity):
         self, query: Tensor, candidates: Tensor, score_grad: Tensor, query_grad: Tensor
     ) -> None:
         """Add the gradient along the circles of the queries."""
-        query_grad += _angle_grad(query, score_grad @ _on_circles(candidates))
+        query_grad += _angle_grad(query, product(score_grad, _on_circles(candidates)))
 
     def add_candidate_grad(
         self,
@@ -105,7 +107,7 @@ class SquaredSineDistance(Similarity):
         candidate_grad: Tensor,
     ) -> None:
         """Add the gradient along the circles of the candidates."""
-        point_grad = score_grad.T @ (_on_circles(query) * weight[:, None])
+        point_grad = product(score_grad.T, _on_circles(query) * weight[:, None])
         candidate_grad += _angle_grad(candidates, point_grad)
 
     def score_pairs(self, query: Tensor, tails: Tensor) -> Tensor:
@@ -230,7 +232,8 @@ def _squared_distances(query: Tensor, candidates: Tensor, out: Tensor) -> None:
     than a small share of the distance, it is recomputed from the differences.
     """
     size = query.square().sum(dim=1)[:, None] + candidates.square().sum(dim=1)
-    torch.addmm(size, query, candidates.T, alpha=-2, out=out)
+    write_product(query, candidates.T, out, -2)
+    out.add_(size)
     close = torch.nonzero(out < size * _CANCELLATION)
     at_once = max(1, _RECOMPUTED // query.shape[1])
     for pairs in close.split(at_once):  # type: ignore[no-untyped-call]

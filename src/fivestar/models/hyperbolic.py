@@ -14,6 +14,7 @@ from fivestar.geometry.poincare_ball import (
     squared_distance,
     squared_distance_grad,
 )
+from fivestar.models.products import add_product, product
 from fivestar.models.similarity import TILE, Similarity
 from fivestar.models.translation import MuRE
 
@@ -45,8 +46,10 @@ class ShiftedBallDistance(Similarity):
         by_rr = total + p.xx * of_tt - 2 * of_xt + under / one_minus(p.rr)
         by_xr = 2 * (of_tt - total)
         x_grad, r_grad = query_grad.chunk(2, dim=1)
-        x_grad.addmm_(p.by_xt(by_over), candidates).add_(2 * by_xx * p.x + by_xr * p.r)
-        r_grad.addmm_(p.by_rt(by_over), candidates).add_(2 * by_rr * p.r + by_xr * p.x)
+        add_product(p.by_xt(by_over), candidates, x_grad)
+        add_product(p.by_rt(by_over), candidates, r_grad)
+        x_grad.add_(2 * by_xx * p.x + by_xr * p.r)
+        r_grad.add_(2 * by_rr * p.r + by_xr * p.x)
 
     def add_candidate_grad(
         self,
@@ -62,8 +65,8 @@ class ShiftedBallDistance(Similarity):
         of_tt = ((1 + p.xx) * p.rr + 2 * p.xr + 1 - p.rr).squeeze(1)
         by_tt = (weight * of_tt) @ by_over + weight @ by_excess / one_minus(p.tt)
         weight = weight[:, None]
-        candidate_grad.addmm_(p.by_xt(by_over).T, weight * p.x)
-        candidate_grad.addmm_(p.by_rt(by_over).T, weight * p.r)
+        add_product(p.by_xt(by_over).T, weight * p.x, candidate_grad)
+        add_product(p.by_rt(by_over).T, weight * p.r, candidate_grad)
         candidate_grad.add_(2 * by_tt[:, None] * candidates)
 
     def score_pairs(self, query: Tensor, tails: Tensor) -> Tensor:
@@ -110,7 +113,7 @@ class _Products:
 
     def __init__(self, query: Tensor, candidates: Tensor) -> None:
         self.x, self.r = query.chunk(2, dim=1)
-        self.xt, self.rt = self.x @ candidates.T, self.r @ candidates.T
+        self.xt, self.rt = (product(z, candidates.T) for z in (self.x, self.r))
         self.tt = candidates.square().sum(dim=1)
         self.xx, self.rr, self.xr = (
             (y * z).sum(dim=1, keepdim=True)

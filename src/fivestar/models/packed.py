@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from fivestar.models.products import linear
 from fivestar.models.similarity import TILE, InnerProduct
 
 if TYPE_CHECKING:
@@ -58,15 +59,9 @@ class PackedCandidates:
             if offset or stop > end:  # the edge of a block
                 torch.mm(query, self._table[start : start + part.shape[1]].T, out=part)
             else:
-                part.copy_(_product(query, self._blocks[number]))
+                part.copy_(linear(query, self._blocks[number]))
             start, out = start + part.shape[1], out[:, part.shape[1] :]
         return True
-
-
-def _product(query: Tensor, block: Tensor) -> Tensor:
-    multiply = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001
-    scores: Tensor = multiply(query, block, None, "none", [], "")
-    return scores
 
 
 @torch.no_grad()

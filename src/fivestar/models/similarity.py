@@ -18,6 +18,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from fivestar.models.products import add_product, write_product
+
 # Candidates per tile: few enough that a tile of scores stays in the cache, and not a power of two,
 # since rows of 4,096 bytes all map to the same few cache lines.
 TILE = 960
@@ -141,7 +143,7 @@ class InnerProduct(Similarity):
 
     def forward(self, query: Tensor, candidates: Tensor, out: Tensor, scale: float = 1.0) -> None:
         """Compute Q Eᵀ."""
-        torch.addmm(out, query, candidates.T, beta=0, alpha=scale, out=out)
+        write_product(query, candidates.T, out, scale)
 
     def prepare_score_grad(self, query: Tensor, candidates: Tensor, score_grad: Tensor) -> None:
         """Do nothing: ∂s/∂q = t."""
@@ -150,7 +152,7 @@ class InnerProduct(Similarity):
         self, query: Tensor, candidates: Tensor, score_grad: Tensor, query_grad: Tensor
     ) -> None:
         """Add G E."""
-        query_grad.addmm_(score_grad, candidates)
+        add_product(score_grad, candidates, query_grad)
 
     def add_candidate_grad(
         self,
@@ -161,7 +163,7 @@ class InnerProduct(Similarity):
         candidate_grad: Tensor,
     ) -> None:
         """Add Gᵀ (w Q)."""
-        candidate_grad.addmm_(score_grad.T, query * weight[:, None])
+        add_product(score_grad.T, query * weight[:, None], candidate_grad)
 
     def score_pairs(self, query: Tensor, tails: Tensor) -> Tensor:
         """Return Σ qᵢ tᵢ of each row."""
