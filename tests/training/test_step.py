@@ -94,6 +94,34 @@ def test_large_scores_neither_overflow_nor_change_with_the_tile(scale, tile):
     assert losses[0] == pytest.approx(losses[1], rel=1e-9)
 
 
+@pytest.mark.parametrize("num_reference", [1, 100])
+def test_only_rows_with_a_bad_reference_are_computed_again(num_reference, monkeypatch):
+    monkeypatch.setattr(objectives, "TILE", 3)
+    monkeypatch.setattr(objectives, "_NUM_REFERENCE", num_reference)
+    again = []
+    maxima = objectives._row_maxima
+
+    def watched(query, table, *rest):
+        if len(table) > num_reference:
+            again.append(len(query))
+        return maxima(query, table, *rest)
+
+    monkeypatch.setattr(objectives, "_row_maxima", watched)
+    expected_model, model = (made("complex", relations=4, scale=3.0) for _ in range(2))
+    expected = written_out(expected_model, facts(), None, 0.0, 0.0, "softmax")
+    expected.backward()
+    queries = GroupedQueries.of(facts(), 2)
+    step = CandidateStep(model, Loss(), max_rows=50)
+    found = step.gradients(queries.batch(np.arange(len(queries)), CPU))
+    assert found.item() == pytest.approx(expected.item(), rel=1e-9)
+    for mine, theirs in zip(model.parameters(), expected_model.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-9, atol=1e-12)
+    if num_reference == 1:
+        assert 0 < again[0] < len(queries)
+    else:
+        assert again == []
+
+
 @given(st.integers(0, 50), st.integers(1, 9))
 def test_batches_hold_every_triple_once(seed, size):
     triples = facts(seed=seed)

@@ -255,8 +255,9 @@ def score_candidates(
         reference = _row_maxima(query, table[:_NUM_REFERENCE], similarity, shard)
     total, query_grad = scores.forward(reference)
     if objective.is_relative and not (total < _SUM_LIMIT).all():
-        reference = _row_maxima(query, table, similarity, shard)
-        total, query_grad = scores.forward(reference)
+        rows = torch.nonzero(~(total < _SUM_LIMIT)).squeeze(1)
+        reference[rows] = highest = _row_maxima(query[rows], table, similarity, shard)
+        total[rows], query_grad[rows] = scores.forward(highest, rows)
     loss, row_weight = objective.finish(total, weight)
     scores.backward(row_weight)
     return weight @ (reference + loss) / objective.scale, query_grad.mul_(row_weight[:, None])
@@ -272,9 +273,14 @@ class _TiledScores:
     similarity: Similarity
     tiles: list[tuple[slice, Tensor]]
 
-    def forward(self, reference: Tensor) -> tuple[Tensor, Tensor]:
-        """Fill the tiles with score_grad; return row sums and the gradient of the query."""
-        forward = partial(self._forward, reference, is_shifted=bool(reference.any()))
+    def forward(self, reference: Tensor, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Fill the tiles with score_grad; return row sums and the gradient of the query.
+
+        Args:
+            reference: what is subtracted from the scores of each row.
+            rows: the rows to fill and to return (None: all).
+        """
+        forward = partial(self._forward, reference, rows, is_shifted=bool(reference.any()))
         parts = [partial(forward, tiles) for tiles in self._parts()]
         (total, query_grad), *others = run_parts(parts, self.query.device)
         for other_total, other_grad in others:  # always in the order of the candidates
@@ -294,20 +300,29 @@ class _TiledScores:
         return [self.tiles[part] for part in parts] or [[]]
 
     def _forward(
-        self, reference: Tensor, tiles: list[tuple[slice, Tensor]], *, is_shifted: bool
+        self,
+        reference: Tensor,
+        rows: Tensor | None,
+        tiles: list[tuple[slice, Tensor]],
+        *,
+        is_shifted: bool,
     ) -> tuple[Tensor, Tensor]:
         """Fill some tiles: everything that needs a tile is done while it is in the cache."""
-        query, similarity, sampled = self.query, self.similarity, self.candidates.sampled
+        query = self.query if rows is None else self.query[rows]
+        similarity, sampled = self.similarity, self.candidates.sampled
         total, query_grad = torch.zeros_like(reference), torch.zeros_like(query)
         last_sampled = min(sampled.size, max((columns.stop for columns, _ in tiles), default=0))
-        for columns, scores in tiles:
+        for columns, tile in tiles:
             candidates = self.candidates.table[columns]
+            scores = tile if rows is None else tile.new_empty(len(rows), tile.shape[1])
             similarity.forward(query, candidates, scores, self.objective.scale)
             if is_shifted:
                 scores.sub_(reference[:, None])
             total += self.objective.score_grad_(scores)
             similarity.prepare_score_grad(query, candidates, scores)
             similarity.add_query_grad(query, candidates, scores, query_grad)
+            if rows is not None:
+                tile.index_copy_(0, rows, scores)
             if columns.stop == last_sampled:
                 total *= sampled.weight
                 query_grad *= sampled.weight
