@@ -76,7 +76,7 @@ def test_the_best_point_of_each_form_and_graph_is_trained_to_the_end(modules):
     (job,) = finals.jobs(lines)
     training = job.settings.training
     assert (job.graph, training.lr, training.grouping) == ("wn18rr", 0.05, "triples")
-    assert (training.epochs, training.patience) == (100, 3)
+    assert (training.epochs, training.patience) == (50, 3)
     shown = table.finals_table([entry(test=0.3)]).splitlines()
     assert shown[2].startswith("| wn18rr | published | .47 | .41 | .50 | .58 |")
     assert shown[3].startswith("| wn18rr | mobius | .300 | .150 | .300 | .450 | 0.1 | 0.1 |")

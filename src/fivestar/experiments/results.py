@@ -17,6 +17,7 @@ from fivestar.experiments.tables import (
     describe_search,
     fill_table,
     format_metric,
+    is_converged,
     published_table,
     table_cell,
     table_names,
@@ -139,31 +140,46 @@ def _searches_section(
 ) -> str:
     """Return how many settings each search tried, in which time, and what it found."""
     order = {graph: number for number, graph in enumerate(dict.fromkeys(_graphs(tables)))}
-    runs = {(entry.data, entry.settings): entry for entry in ledger}
     rows = []
-    for search in sorted(searches, key=lambda s: (order.get(s.data, len(order)), s.model, s.kind)):
-        entry = runs.get((search.data, search.settings))
+    for search in sorted(searches, key=lambda s: (order.get(s.data, len(order)), s.kind, s.model)):
+        cell = searched_cell(search, search.data, search.dim, ledger)
         default = search.default_valid_mrr
         rows.append(
             [
-                *(search.data, search.model, str(search.dim), str(search.settings_tried)),
-                *(search.kind.describe(), f"{search.seconds_used / 60:.1f}"),
+                *(search.data, search.kind.describe(), search.model, str(search.dim)),
+                *(f"{search.seconds_used / 60:.1f}", str(search.settings_tried)),
                 "–" if default is None else format_metric(default),
                 format_metric(search.valid_mrr),
-                "" if entry is None else _settings_text(entry),
+                *(["", "", ""] if cell is None else _tested(cell)),
+                "" if cell is None else _settings_text(cell.entries[0]),
             ]
         )
     columns = [
-        *("graph", "model", "d", "settings tried", "budget", "minutes used"),
-        *("valid MRR of the defaults", "valid MRR", "settings found"),
+        *("graph", "budget", "model", "d", "minutes used", "settings tried"),
+        *("valid MRR of the defaults", "valid MRR", "test MRR", "H@10", "epochs"),
+        "settings found",
     ]
     text = """\
 ## Searches within equal time
 
 `fivestar reproduce table-… --budget …`: the time of a cell includes its search and its final
-training, and is the same for all models; the defaults of the model are the first setting tried.
-"Valid MRR of the defaults" is that of a training to the end, where there was time for it."""
+training, and is the same for all models of a graph; the defaults of the model are the first setting
+tried. "Valid MRR of the defaults" is that of a training to the end, where there was time for it;
+without time to compare settings, none is tried and the defaults are trained. Minutes of CPU time
+are those of one thread. Compare the models of a graph within the same budget only."""
     return f"{text}\n\n{markdown_table([columns, *rows])}"
+
+
+def _tested(cell: Cell) -> list[str]:
+    """Return test MRR and H@10 (means over seeds) and the epochs of the first run."""
+    first = cell.entries[0]
+    seeds = f" ({len(cell.entries)} seeds)" if len(cell.entries) > 1 else ""
+    rising = "" if is_converged(first) else ", **not converged**"
+    return [
+        format_metric(cell.test["mrr"]) + seeds,
+        format_metric(cell.test["hits@10"]),
+        f"{first.best_epoch} of {first.epochs}{rising}",
+    ]
 
 
 def _graphs(tables: Sequence[FilledTable]) -> list[str]:
@@ -229,7 +245,9 @@ def _settings_row(entries: Sequence[Entry]) -> list[str]:
 def _settings_text(entry: Entry) -> str:
     """Return the settings of a run that differ from version 1 of the defaults."""
     settings = ", ".join(
-        f"{name.replace('_', '-')} {value}"
+        f"{name.replace('_', '-')} {value:.4g}"
+        if isinstance(value, float)
+        else f"{name.replace('_', '-')} {value}"
         for section in entry.settings_values.values()
         for name, value in current_names(section).items()
         if name not in {"name", "dim"}
