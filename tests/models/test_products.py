@@ -70,6 +70,28 @@ def test_onednn_gets_only_the_layouts_that_it_is_fast_with(monkeypatch, left_lay
     assert rows.stride(1) == 1 or rows.T.is_contiguous()
 
 
+@needs_onednn
+@pytest.mark.parametrize("needed", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_of_a_trained_product_are_those_of_autograd(needed, layout):
+    factors = [matrix(20, 5, layout), matrix(5, 7, layout)]
+    weights = torch.randn(20, 7)
+    found = []
+    for multiply in (products.trained_product, torch.matmul):
+        left, right = (
+            factor.detach().clone().requires_grad_(wanted)
+            for factor, wanted in zip(factors, needed, strict=True)
+        )
+        multiplied = multiply(left, right)
+        (multiplied * weights).sum().backward()
+        found.append((multiplied.detach(), left.grad, right.grad))
+    for mine, expected in zip(*found, strict=True):
+        if expected is None:
+            assert mine is None
+        else:
+            torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("case", ["few rows", "double", "with a gradient", "another device"])
 def test_other_products_are_those_of_torch(monkeypatch, case):
     monkeypatch.setattr(products, "linear", lambda *_: pytest.fail("oneDNN was used"))

@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from fivestar.models.base import Model
+from fivestar.models.products import trained_product
 from fivestar.models.similarity import Biased, InnerProduct
 
 _CHANNELS = 32
@@ -71,9 +72,9 @@ class TuckER(Model):
     def transform(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return hᵀ (W ×₂ r)."""
         dim = head.shape[-1]
-        matrix = (relation @ self.core.flatten(1)).view(-1, dim, dim)
+        matrix = trained_product(relation, self.core.flatten(1)).view(-1, dim, dim)
         row = self.head_dropout(_batch_norm(self.head_norm, head))
-        query = torch.bmm(row[:, None], self.matrix_dropout(matrix)).squeeze(1)
+        query = torch.bmm(row[:, None], _drop_out(self.matrix_dropout, matrix)).squeeze(1)
         dropped: Tensor = self.query_dropout(_batch_norm(self.moved_norm, query))
         return dropped
 
@@ -128,7 +129,8 @@ class ConvE(Model):
         images = [x.reshape(-1, 1, self.height, self.width) for x in (head[..., :-1], relation)]
         x = self.image_dropout(_batch_norm(self.picture_norm, torch.cat(images, dim=2)))
         x = _batch_norm(self.feature_norm, self.convolution(x)).relu()
-        x = self.query_dropout(self.dense(self.feature_dropout(x).flatten(1)))
+        x = self.feature_dropout(x).flatten(1)
+        x = self.query_dropout(trained_product(x, self.dense.weight.T) + self.dense.bias)
         x = _batch_norm(self.moved_norm, x).relu()
         # Not len(x): torch.export would fix the batch size to that of its example.
         return torch.cat([x, x.new_zeros(x.shape[0], 1)], dim=1)
@@ -165,6 +167,21 @@ def _batch_norm(layer: nn.BatchNorm1d | nn.BatchNorm2d, x: Tensor) -> Tensor:
     return nn.functional.batch_norm(
         x, layer.running_mean, layer.running_var, layer.weight, layer.bias, eps=layer.eps
     )
+
+
+def _drop_out(layer: nn.Dropout, x: Tensor) -> Tensor:
+    """Apply dropout to a large tensor.
+
+    On a CPU from 16 random bits per number, which takes a seventh of the time of torch's own
+    dropout; the rate is exact to 2⁻¹⁶.
+    """
+    if not layer.training or not layer.p or x.device.type != "cpu":
+        dropped: Tensor = layer(x)
+        return dropped
+    bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    dropped_values = min(round(layer.p * 2**16), 2**16 - 1)
+    is_kept = bits.view(torch.int16)[: x.numel()].view(x.shape) >= dropped_values - 2**15
+    return x * is_kept.mul(2**16 / (2**16 - dropped_values))
 
 
 def _init_uniform(weight: Tensor, bias: Tensor | None, generator: torch.Generator) -> None:

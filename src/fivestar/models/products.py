@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 # With fewer rows than this, MKL is as fast.
 _MIN_ROWS = 16
@@ -37,6 +39,31 @@ def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Return left (B, K) · right (K, N)."""
     return _by_onednn(left, right) if _is_for_onednn(left, right) else left @ right
+
+
+def trained_product(left: Tensor, right: Tensor) -> Tensor:
+    """Return left (B, K) · right (K, N), differentiable."""
+    # Without gradients too, the model may be traced for export, which knows torch's operators only.
+    if torch.is_grad_enabled() and _is_for_onednn(left.detach(), right.detach()):
+        found: Tensor = _TrainedProduct.apply(left, right)  # type: ignore[no-untyped-call]
+        return found
+    return left @ right
+
+
+class _TrainedProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
+        ctx.save_for_backward(left, right)
+        return product(left, right)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        left, right = ctx.saved_tensors
+        return (
+            product(grad, right.T) if ctx.needs_input_grad[0] else None,
+            product(left.T, grad) if ctx.needs_input_grad[1] else None,
+        )
 
 
 def linear(rows: Tensor, weight: Tensor) -> Tensor:
