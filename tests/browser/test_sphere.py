@@ -23,6 +23,22 @@ def positions(page):
     return [complex(*map(float, text.split())) for text in texts]
 
 
+def watch_for_button(page, name):
+    """Set `seen` once there is a button of that name, however soon it is gone on a busy machine."""
+    page.evaluate(
+        """name => {
+          window.seen = false;
+          const label = button => button.getAttribute("aria-label") ?? button.textContent.trim();
+          const look = () => {
+            seen ||= [...document.querySelectorAll("button")].some(each => label(each) === name);
+          };
+          new MutationObserver(look).observe(document.body,
+            { subtree: true, childList: true, attributes: true, characterData: true });
+        }""",
+        name,
+    )
+
+
 def test_heads_play_to_their_images(visit):
     """A walk: names on the sphere, the sentence, play, and a link to the end of it."""
     visit.open(f"{CAPITALS}&entity=Lyon&why=France")
@@ -42,8 +58,9 @@ def test_heads_play_to_their_images(visit):
     assert not any(overlap(p, q) for i, p in enumerate(boxes) for q in boxes[:i])
     begin = [complex(*fact["position"]) for fact in facts["facts"]]
     assert max_distance(positions(page), begin) < 1e-6
+    watch_for_button(page, "Pause")
     page.get_by_role("button", name="Play").click()
-    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    page.wait_for_function("seen")
     expect(page.get_by_role("button", name="Play")).to_be_visible()
     end = [complex(*fact["image"]) for fact in facts["facts"]]
     assert max_distance(positions(page), end) < 1e-6

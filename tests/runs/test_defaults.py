@@ -38,6 +38,17 @@ def test_version_2_adds_nothing_and_version_1_what_it_meant():
     assert phase["model"]["denominator"] == "phase"
 
 
+def test_the_learning_rate_falls_with_the_dimension_where_that_was_measured():
+    def rate(name, dim, **training):
+        settings = {"model": {"name": name, "dim": dim}, "training": training}
+        return make_settings(settings).training.lr
+
+    assert [rate("fivestar", dim) for dim in (20, 100, 200, 500)] == [0.3, 0.3, 0.178, 0.0897]
+    assert rate("complex", 500) == rate("complex", 100) == 0.3
+    assert rate("fivestar", 500, lr=0.3) == 0.3
+    assert rate("fivestar", 500, objective="bce") == rate("fivestar", 100, objective="bce")
+
+
 @pytest.mark.parametrize("version", [0, 3, True, "2", None])
 def test_there_are_two_versions(version):
     with pytest.raises(SettingsError, match=r"there are versions 1 and 2"):

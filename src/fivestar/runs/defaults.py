@@ -26,6 +26,8 @@ GRAPH_DEFAULTS = frozenset({"batch_size", "epochs", "num_candidates", "reg_weigh
 _REDUNDANT = 0.5
 # Triples per pair of entities: below the first a graph is sparse, above the second it is dense.
 _SPARSE, _DENSE = 5e-4, 1e-2
+# The dimension that the defaults were chosen at.
+_DIM = 100
 _FOLDER = Path(__file__).parent
 
 
@@ -55,12 +57,23 @@ def published_training(model: str) -> dict[str, Any]:
     return _by_model("published.toml", model)
 
 
-def default_training(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def default_training(model: str, given: Mapping[str, Any], dim: int = _DIM) -> dict[str, Any]:
     """Return the default training settings of a model, as far as they fit what is given.
 
     Settings of a recipe belong together: with another objective none of them apply.
+
+    Args:
+        model: Name of the model.
+        given: The training settings that are given.
+        dim: Its dimension; the more, the smaller the learning rate of some models.
+
+    >>> default_training("fivestar", {})["lr"], default_training("fivestar", {}, 500)["lr"]
+    (0.3, 0.0897)
     """
     recipe = _by_model("defaults.toml", model)
+    exponent = recipe.pop("lr_exponent", 0.0)
+    if dim > _DIM and exponent:
+        recipe["lr"] = float(f"{recipe['lr'] * (dim / _DIM) ** exponent:.3g}")
     if given.get("objective", recipe.get("objective")) != recipe.get("objective"):
         return {}
     recipe.pop("num_candidates", None)  # these two are known with the graph (`defaults_for`)

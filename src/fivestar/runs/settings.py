@@ -305,7 +305,8 @@ class Settings(_Section):
         name, given = self.model.name, self.training.model_dump(exclude_unset=True)
         options = {key: v for key, v in self.model.options.items() if v is not None}
         options = MODELS[name].resolve_options(options)
-        training = TrainingSettings(**{**default_training(name, given), **given})
+        defaults = default_training(name, given, self.model.dim)
+        training = TrainingSettings(**{**defaults, **given})
         _check_training(training)
         model = ModelSettings(name=name, dim=self.model.dim, **options)
         # Settings are frozen: this is the only assignment, before the object is used.
