@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import regularization_table
@@ -15,6 +16,8 @@ from fivestar.experiments.pages import fill
 from fivestar.experiments.records import read_records
 from fivestar.experiments.results import markdown_table
 from fivestar.experiments.tables import format_metric
+from fivestar.runs.defaults import baseline
+from fivestar.runs.renamed import current_names
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "defaults.md"
@@ -26,6 +29,8 @@ ORDER = [
     *("nell-995-h100", "nell-995-h75", "nell-995-h50", "nell-995-h25"),
     *("wn18rr", "wn18", "wd50k", "fb15k-237", "fb15k"),
 ]
+LABELS = {"fivestar": "5★E", "complex": "ComplEx", "quate": "QuatE"}
+MODELS = list(LABELS)
 Scores = dict[str, dict[str, float]]  # setting → graph → validation MRR
 Trials = list[dict[str, Any]]
 
@@ -281,6 +286,34 @@ def _compared(value: float | None, base: float) -> str:
     return f"{mrr(value)} ({gap})"
 
 
+def dimension_table(trials: Trials, tried: Trials) -> str:
+    """Return the validation MRR by learning rate at dimensions above 100, the best in bold.
+
+    Args:
+        trials: Those of dimension.toml.
+        tried: Single trainings, of which those count that give a dimension and a learning rate.
+    """
+    single = [it for it in tried if {"dim", "lr"} <= {w.split("=")[0] for w in it["given"].split()}]
+    found: dict[tuple[str, str, int, int], dict[float, list[float]]] = {}
+    for line in [*trials, *single]:
+        values = {name: current_names(part) for name, part in line["settings_values"].items()}
+        training = {**baseline()["training"], **values["training"]}
+        model = line.get("setting", "fivestar").split("-")[0]
+        key = model, line["data"], values["model"]["dim"], training["epochs"]
+        found.setdefault(key, {}).setdefault(training["lr"], []).append(line["valid_mrr"])
+    rows = [["model", "graph", "d", "epochs", "seeds", "validation MRR by learning rate"]]
+    for key in sorted(found, key=lambda it: (MODELS.index(it[0]), it[2], ORDER.index(it[1]))):
+        means = {lr: fmean(mrrs) for lr, mrrs in sorted(found[key].items(), reverse=True)}
+        best = max(means.values())
+        cells = [
+            f"{lr:g}: {f'**{mrr(it)}**' if it == best else mrr(it)}" for lr, it in means.items()
+        ]
+        model, graph, dim, epochs = key
+        seeds = min(map(len, found[key].values()))
+        rows.append([LABELS[model], graph, str(dim), str(epochs), str(seeds), ", ".join(cells)])
+    return markdown_table(rows)
+
+
 def models_table(trials: Trials) -> str:
     """Return the validation MRR of every model's default on the small graphs."""
     scores = by_setting(trials)
@@ -311,6 +344,10 @@ def page() -> str:
         "EXPONENTS": lambda: exponents_table(exponents, scores),
         "SELF": lambda: self_answers(trials, finals),
         "PRECISION": lambda: precision_table(read_trials(path, "precision"), finals),
+        "DIMENSION": lambda: dimension_table(
+            read_trials(RESULTS / "dimension.jsonl", "dimension"),
+            read_records(RESULTS / "tried.jsonl"),
+        ),
         "MODELS": lambda: models_table(read_trials(path, "models")),
         "ARMS": lambda: regularization_table.table(regularization, "off-diagonal-lr 0.1"),
         "FORMER_ARMS": lambda: regularization_table.table(regularization, None),
