@@ -2,8 +2,8 @@
 
     python benchmarks/products.py fb15k-237 --models fivestar complex mure --record
 
-CPU time of one thread, medians over the rounds. Does nothing useful where oneDNN is not chosen
-(fivestar/models/products.py).
+CPU time of one thread, medians over the rounds, whichever of the two fivestar/models/products.py
+chooses on this processor.
 """
 
 from __future__ import annotations

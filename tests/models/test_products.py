@@ -132,7 +132,7 @@ def test_a_torch_without_the_operator_or_with_another_one_uses_its_own_products(
 
     monkeypatch.undo()
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX512")
-    monkeypatch.setattr(products, "is_from_intel", lambda: False)
+    monkeypatch.setattr(products, "is_from_amd", lambda: True)
     assert products.is_onednn_faster.__wrapped__()
     for other in (missing, lambda rows, weight: 2 * rows @ weight.T):
         monkeypatch.setattr(products, "linear", other)

@@ -1,7 +1,7 @@
 """Products of matrices in single precision, by the faster of the two libraries within torch.
 
-On x86 torch multiplies float32 matrices by MKL, which uses AVX-512 on Intel's processors only. On
-others, oneDNN takes less than half the time (decision 26). Its operator is that of compiled models
+On x86 torch multiplies float32 matrices by MKL, which does not use AVX-512 on AMD's processors.
+There, oneDNN takes half the time (decision 26). Its operator is that of compiled models
 (`torch._inductor`) and not documented, so it is only used if it exists and is correct.
 """
 
@@ -98,7 +98,7 @@ def is_onednn_faster() -> bool:
 
     The answer depends on the processor alone, so that a training is the same to the bit again.
     """
-    if torch.backends.cpu.get_cpu_capability() != "AVX512" or is_from_intel():
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not is_from_amd():
         return False
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
@@ -112,10 +112,10 @@ def is_onednn_faster() -> bool:
     return all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, expected, strict=True))
 
 
-def is_from_intel() -> bool:
-    """Return whether the processor is Intel's; True where that is unknown."""
+def is_from_amd() -> bool:
+    """Return whether the processor is AMD's; False where that is unknown."""
     try:
         text = _CPU_INFO.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return True
-    return "AuthenticAMD" not in text
+        return False
+    return "AuthenticAMD" in text
