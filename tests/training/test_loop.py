@@ -196,8 +196,11 @@ def test_every_setting_of_sampling_changes_the_result(graph, change):
     assert not same(tables(plain), tables(fivestar.train(graph, small(**sampled | change))))
 
 
-def test_riemannian_steps_learn_and_stay_on_the_ball(graph):
-    settings = small(optimizer="riemannian-sgd", lr=2.0, epochs=40, regularizer="none")
+@pytest.mark.parametrize(
+    ("optimizer", "lr"), [("riemannian-sgd", 2.0), ("riemannian-adagrad", 0.3)]
+)
+def test_riemannian_steps_learn_and_stay_on_the_ball(graph, optimizer, lr):
+    settings = small(optimizer=optimizer, lr=lr, epochs=40, regularizer="none")
     murp = {**settings, "method": "published", "model": {"name": "murp", "dim": 6}}
     run = fivestar.train(graph, murp)
     assert run.history[-1]["loss"] < run.history[0]["loss"] / 2

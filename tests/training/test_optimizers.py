@@ -12,7 +12,7 @@ from tests.models.forms import made
 
 from fivestar import make_settings, read_graph
 from fivestar.errors import SettingsError
-from fivestar.geometry.poincare_ball import MARGIN, expmap, project
+from fivestar.geometry.poincare_ball import MARGIN, expmap, project, squared_distance
 from fivestar.models.registry import make_model
 from fivestar.runs.settings import TrainingSettings
 from fivestar.training.gathered_rows import grad_of
@@ -155,12 +155,15 @@ def test_row_adagrad_halves_the_memory_of_the_entity_table():
     assert state_numbers("row-adagrad") == 50
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "sgd", "adam", "riemannian-sgd"])
+@pytest.mark.parametrize(
+    "optimizer",
+    ["adagrad", "row-adagrad", "sgd", "adam", "riemannian-sgd", "riemannian-adagrad"],
+)
 def test_updating_the_touched_rows_is_the_whole_update(optimizer):
     """Twice, so that the state of the first update counts."""
     touched = torch.tensor([1, 4, 6])
     settings = TrainingSettings(optimizer=optimizer, lr=0.3, decay="none")
-    form = "murp" if optimizer == "riemannian-sgd" else "complex"
+    form = "murp" if optimizer.startswith("riemannian-") else "complex"
     models = [made(form), made(form)]
     optimizers = [Optimizer(model, settings) for model in models]
     for seed in (0, 1):
@@ -180,7 +183,7 @@ def test_updating_the_touched_rows_is_the_whole_update(optimizer):
             for own, model in zip(optimizers, models, strict=True)
         )
         torch.testing.assert_close(first["sum"], second["sum"])
-        assert optimizer == "row-adagrad" or first["step"] == second["step"] == 2
+        assert optimizer != "adagrad" or first["step"] == second["step"] == 2
 
 
 def test_a_riemannian_step_follows_the_geodesic():
@@ -198,9 +201,66 @@ def test_a_riemannian_step_follows_the_geodesic():
         torch.testing.assert_close(table.detach(), other)
 
 
-def test_riemannian_steps_need_points_on_a_ball():
-    with pytest.raises(SettingsError, match="needs parameters on a Poincaré ball"):
-        Optimizer(made("complex"), TrainingSettings(optimizer="riemannian-sgd"))
+@given(st.integers(1, 4), st.booleans(), st.integers(0, 99))
+def test_riemannian_adagrad_accumulates_in_the_metric_of_the_ball(steps, is_sparse, seed):
+    """Each point has one accumulator, of its gradients' mean squares in the metric where it was."""
+    touched = torch.tensor([1, 4, 6])
+    model = made("murp")
+    training = TrainingSettings(optimizer="riemannian-adagrad", lr=0.1, decay="none")
+    optimizer = Optimizer(model, training)
+    wanted = [table.detach().clone() for table in model.parameters()]
+    sums = [torch.zeros_like(table) for table in wanted]
+    for step in range(steps):
+        grads = [table.grad for table in with_gradients("murp", touched, seed + step).parameters()]
+        points, point_grads = (model.manifold_parameters(*them) for them in (wanted, grads))
+        metrics = [((1 - (x * x).sum(1, keepdim=True)) / 2) ** 2 for x in points]
+        squares = [grad**2 for grad in grads]
+        for square, grad, metric in zip(
+            model.manifold_parameters(*squares), point_grads, metrics, strict=True
+        ):
+            square[:] = metric * (grad**2).mean(1, keepdim=True)
+        sums = [total + square for total, square in zip(sums, squares, strict=True)]
+        moves = [-0.1 * grad / (s.sqrt() + 1e-10) for grad, s in zip(grads, sums, strict=True)]
+        point_moves = model.manifold_parameters(*moves)
+        moved = [expmap(x, m * v) for x, m, v in zip(points, metrics, point_moves, strict=True)]
+        wanted = [table + move for table, move in zip(wanted, moves, strict=True)]
+        for point, new in zip(model.manifold_parameters(*wanted), moved, strict=True):
+            point.copy_(new)
+        for table, grad in zip(model.parameters(), grads, strict=True):
+            table.grad = grad.clone()
+        if is_sparse:
+            model.entities.grad = sparse(model.entities.grad, touched)
+        optimizer.step(0.0)
+    for table, other in zip(model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(table.detach(), other)
+
+
+@pytest.mark.parametrize("length", [0.0, 0.5, 0.9])
+def test_the_first_step_of_riemannian_adagrad_is_equally_long_everywhere(length):
+    """Its hyperbolic length is lr · √d, near the origin and near the boundary."""
+    model = made("murp")
+    with torch.no_grad():
+        points = model.entities[:, :-2]
+        points *= length / points.norm(dim=1, keepdim=True)
+    before = points.detach().clone()
+    for table in model.parameters():
+        generator = torch.Generator().manual_seed(1)
+        table.grad = torch.randn(table.shape, generator=generator, dtype=table.dtype)
+    training = TrainingSettings(optimizer="riemannian-adagrad", lr=0.1, decay="none")
+    Optimizer(model, training).step(0.0)
+    after, dim = model.entities.detach()[:, :-2], before.shape[1]
+    excess = (after - before).square().sum(1)
+    excess = excess / ((1 - before.square().sum(1)) * (1 - after.square().sum(1)))
+    distance = squared_distance(excess).sqrt()
+    torch.testing.assert_close(
+        distance, torch.full_like(distance, 0.1 * dim**0.5), rtol=1e-3, atol=0
+    )
+
+
+@pytest.mark.parametrize("plain", ["sgd", "adagrad"])
+def test_riemannian_steps_need_points_on_a_ball(plain):
+    with pytest.raises(SettingsError, match=f"needs parameters on a Poincaré ball: use {plain}"):
+        Optimizer(made("complex"), TrainingSettings(optimizer=f"riemannian-{plain}"))
 
 
 @pytest.mark.parametrize("touched", [None, [2, 3]])
@@ -277,14 +337,15 @@ MANY_RELATIONS = read_graph([(f"e{i % 40}", f"r{i % 40}", f"e{5 * i % 47}") for 
 @pytest.mark.parametrize(
     ("optimizer", "objective", "reciprocals"),
     [
-        *((name, "softmax", True) for name in ("row-adagrad", "sgd", "adam", "riemannian-sgd")),
+        *((name, "softmax", True) for name in ("row-adagrad", "sgd", "adam")),
+        *((f"riemannian-{name}", "softmax", True) for name in ("sgd", "adagrad")),
         *itertools.product(["adagrad"], ["softmax", "negative-sampling"], [True, False]),
     ],
 )
 def test_touched_relations_train_as_all_relations(optimizer, objective, reciprocals, monkeypatch):
     settings = make_settings(
         {
-            "model": {"name": "murp" if optimizer == "riemannian-sgd" else "fivestar", "dim": 4},
+            "model": {"name": "murp" if "riemannian" in optimizer else "fivestar", "dim": 4},
             "training": {
                 "objective": objective,
                 "optimizer": optimizer,

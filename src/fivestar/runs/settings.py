@@ -151,10 +151,12 @@ class TrainingSettings(_Section):
     )
     epochs: int = Field(40, ge=0, le=_MAX_COUNT, description="Passes over the training queries.")
     batch_size: int = Field(500, ge=1, le=_MAX_COUNT, description="Queries per batch.")
-    optimizer: Literal["adagrad", "row-adagrad", "adam", "sgd", "riemannian-sgd"] = Field(
+    optimizer: Literal[
+        "adagrad", "row-adagrad", "adam", "sgd", "riemannian-sgd", "riemannian-adagrad"
+    ] = Field(
         "adagrad",
-        description="Optimizer; row-adagrad has half the memory of adagrad, riemannian-sgd is for "
-        "MuRP.",
+        description="Optimizer; row-adagrad has half the memory of adagrad, riemannian-sgd and "
+        "riemannian-adagrad are for MuRP.",
     )
     lr: float = Field(0.1, gt=0, description="Learning rate.")
     regularizer: str = Field(

@@ -64,7 +64,7 @@ class Optimizer:
             grad = grad_of(self.model.entities)
             with self._touched_relations(), self._slower_off_diagonal():
                 self._update(grad)
-            if self.training.optimizer != "riemannian-sgd":
+            if not self.training.optimizer.startswith("riemannian-"):
                 touched = grad.indices()[0] if is_sparse and not is_adam else None
                 project_to_ball(self.model, touched)
 
@@ -214,10 +214,14 @@ def _optimizer(model: Model, training: TrainingSettings) -> torch.optim.Optimize
             return torch.optim.Adam(tables, lr=training.lr, fused=fused)
         case "sgd":
             return torch.optim.SGD(tables, lr=training.lr, fused=fused)
-        case "riemannian-sgd":
+        case "riemannian-sgd" | "riemannian-adagrad":
             if not model.manifold_parameters(model.entities, model.relations):
-                raise SettingsError("riemannian-sgd needs parameters on a Poincaré ball: use sgd")
-            return RiemannianSGD(model, training.lr)
+                plain = training.optimizer.removeprefix("riemannian-")
+                raise SettingsError(
+                    f"{training.optimizer} needs parameters on a Poincaré ball: use {plain}"
+                )
+            is_sgd = training.optimizer == "riemannian-sgd"
+            return (RiemannianSGD if is_sgd else RiemannianAdagrad)(model, training.lr)
 
 
 def _adagrad_with_state(
@@ -285,18 +289,18 @@ class RiemannianSGD(torch.optim.Optimizer):
         table = self.model.entities
         grad = grad_of(table)
         if not grad.is_sparse:
-            self._update(table, grad)
+            self._update(table, grad, None)
             return
         touched = grad.indices()[0]
         rows = table.index_select(0, touched)
-        self._update(rows, grad.values())
+        self._update(rows, grad.values(), touched)
         table.index_copy_(0, touched, rows)
 
-    def _update(self, entities: Tensor, entity_grad: Tensor) -> None:
-        """Update rows of entities, and all relations, in place."""
+    def _update(self, entities: Tensor, entity_grad: Tensor, touched: Tensor | None) -> None:
+        """Update rows of entities (None: all), and all relations, in place."""
         lr, model = self.param_groups[0]["lr"], self.model
         tables = (entities, model.relations)
-        grads = [entity_grad, grad_of(model.relations)]
+        grads = self._directions((entity_grad, grad_of(model.relations)), tables, touched)
         points = model.manifold_parameters(*tables)
         point_grads = model.manifold_parameters(*grads)
         updated = [_geodesic_step(x, grad, lr) for x, grad in zip(points, point_grads, strict=True)]
@@ -305,10 +309,62 @@ class RiemannianSGD(torch.optim.Optimizer):
         for point, new_point in zip(points, updated, strict=True):
             point.copy_(new_point)
 
+    def _directions(
+        self, grads: tuple[Tensor, Tensor], tables: tuple[Tensor, Tensor], touched: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return what to step along, in Euclidean coordinates: the gradients themselves."""
+        del tables, touched
+        return grads
+
+
+class RiemannianAdagrad(RiemannianSGD):
+    """Riemannian Adagrad: one accumulator per point of a ball, plain Adagrad for other numbers.
+
+    The gradient of a point is divided by the root of the sum of its mean squares, measured in the
+    metric of the ball (Bécigneul and Ganea 2019), so that the first step of a point of dimension d
+    is lr · √d long, wherever in the ball it is.
+    """
+
+    EPSILON = 1e-10  # as torch's Adagrad
+
+    def __init__(self, model: Model, lr: float) -> None:
+        super().__init__(model, lr)
+        for table in (model.entities, model.relations):
+            self.state[table]["sum"] = torch.zeros_like(table)
+
+    def _directions(
+        self, grads: tuple[Tensor, Tensor], tables: tuple[Tensor, Tensor], touched: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradients over the roots of their accumulators, which are updated."""
+        manifold = self.model.manifold_parameters
+        squares = grads[0].square(), grads[1].square()
+        for square, point in zip(manifold(*squares), manifold(*tables), strict=True):
+            # All columns of a point hold its one accumulator.
+            square.copy_(square.mean(dim=1, keepdim=True) * _inverse_metric(point))
+        entities, relations = (
+            self.state[table]["sum"] for table in (self.model.entities, self.model.relations)
+        )
+        relations += squares[1]
+        if touched is None:
+            entities += squares[0]
+            own = entities
+        else:
+            entities.index_add_(0, touched, squares[0])
+            own = entities.index_select(0, touched)
+        sums = own, relations
+        first, second = (
+            grad / total.sqrt().add_(self.EPSILON) for grad, total in zip(grads, sums, strict=True)
+        )
+        return first, second
+
 
 def _geodesic_step(point: Tensor, grad: Tensor, lr: float) -> Tensor:
-    metric = (1 - point.square().sum(dim=1, keepdim=True)).square() / 4
-    return expmap(point, grad * metric * -lr)
+    return expmap(point, grad * _inverse_metric(point) * -lr)
+
+
+def _inverse_metric(point: Tensor) -> Tensor:
+    """Return ((1 − ‖x‖²)/2)², which turns a Euclidean gradient into the Riemannian one."""
+    return (1 - point.square().sum(dim=1, keepdim=True)).square() / 4
 
 
 @torch.no_grad()

@@ -165,7 +165,14 @@ def _has_bf16(device: torch.device) -> bool:
 
 
 # Copies of the tables in the optimizer state.
-_STATE_COPIES = {"adagrad": 1, "row-adagrad": 0, "adam": 2, "sgd": 0, "riemannian-sgd": 1}
+_STATE_COPIES = {
+    "adagrad": 1,
+    "row-adagrad": 0,
+    "adam": 2,
+    "sgd": 0,
+    "riemannian-sgd": 1,
+    "riemannian-adagrad": 2,
+}
 # Copies of the rows that a step with sampled candidates touches: of the candidates and their
 # gradients, of the sparse gradient, and those of the optimizer.
 _TOUCHED_COPIES = 6

@@ -144,7 +144,7 @@ def _choice(given: Any, where: str) -> Choices:
 # Ranges that held good settings on all graphs tried; widened if a default is outside.
 _REG = (0.003, 0.3)
 _ADAGRAD_LR = (0.1, 0.5)
-_LR_FACTOR = 4.0  # other optimizers, around their default
+_LR_FACTOR = 4.0  # other optimizers, and Adagrad without a regularizer, around the default
 _CANDIDATES = (1024, 4096)
 # Up to this many entities an exact softmax takes about as long as a sampled one.
 _EXACT = 5000
@@ -170,12 +170,13 @@ def space_around(
     """
     training = base.training
     choices: dict[str, Choices] = {}
-    if training.regularizer != "none" and training.reg_weight > 0:
+    has_regularizer = training.regularizer != "none" and training.reg_weight > 0
+    if has_regularizer:
         choices["training.reg_weight"] = _around(training.reg_weight, *_REG)
-    low, high = training.lr / _LR_FACTOR, training.lr * _LR_FACTOR
-    choices["training.lr"] = _around(
-        training.lr, *(_ADAGRAD_LR if training.optimizer.endswith("adagrad") else (low, high))
-    )
+    rates = (training.lr / _LR_FACTOR, training.lr * _LR_FACTOR)
+    if has_regularizer and training.optimizer.endswith("adagrad"):
+        rates = _ADAGRAD_LR
+    choices["training.lr"] = _around(training.lr, *rates)
     if training.objective == "softmax" and training.reciprocals:
         choices["training.num_candidates"] = _candidates(training.num_candidates, num_entities)
     if base.model.name == "fivestar" and base.model.options["denominator"] != "phase":
