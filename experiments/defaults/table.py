@@ -323,6 +323,19 @@ def models_table(trials: Trials) -> str:
     return markdown_table(rows)
 
 
+def revised_table(trials: Trials) -> str:
+    """Return the trials that some models' defaults were revised by; the best of a model in bold."""
+    scores = by_setting(trials)
+    graphs = [graph for graph in ORDER if any(graph in row for row in scores.values())]
+    rows = [["setting", *graphs]]
+    for setting, row in scores.items():
+        model = setting.split("-")[0]
+        own = [other for name, other in scores.items() if name.split("-")[0] == model]
+        best = {g: max(other.get(g, 0.0) for other in own) for g in graphs}
+        rows.append([_short(setting), *(mrr(row.get(graph), best[graph]) for graph in graphs)])
+    return markdown_table(rows)
+
+
 def page() -> str:
     """Return the page."""
     path = RESULTS / "defaults.jsonl"
@@ -349,6 +362,9 @@ def page() -> str:
             read_records(RESULTS / "tried.jsonl"),
         ),
         "MODELS": lambda: models_table(read_trials(path, "models")),
+        "REVISED": lambda: revised_table(
+            read_trials(RESULTS / "defaults_revised.jsonl", "revised")
+        ),
         "ARMS": lambda: regularization_table.table(regularization, "off-diagonal-lr 0.1"),
         "FORMER_ARMS": lambda: regularization_table.table(regularization, None),
     }

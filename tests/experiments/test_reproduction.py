@@ -168,7 +168,7 @@ def test_a_settings_file_holds_its_settings_fixed_in_a_search(tmp_path):
         make_jobs(["graph"], ["rotate"], [4], [0], {"threads": 1}, files, Budget(3.0))[0]
         for files in ({}, {"rotate": file})
     )
-    assert bundled.fixed == {"model": {"norm": "l2"}}
+    assert bundled.fixed == {"model": {"norm": "l2"}, "training": {"regularizer": "none"}}
     assert own.fixed == {"training": {"lr": 0.125}}
     assert bundled.folder(tmp_path) != own.folder(tmp_path)
     done = [reproduced([job], tmp_path).done[0].settings_values for job in (bundled, own)]

@@ -111,10 +111,12 @@ def test_a_batch_in_parts_is_cut_once():
     assert set(reads) <= STATED
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam", "sgd"])
+@pytest.mark.parametrize(
+    "optimizer", ["adagrad", "row-adagrad", "adam", "sgd", "riemannian-sgd", "riemannian-adagrad"]
+)
 @pytest.mark.parametrize("name", ["softmax", "sampled"])
 def test_every_optimizer_stays_on_its_device(optimizer, name):
-    model = on_meta("complex")
+    model = on_meta("murp" if optimizer.startswith("riemannian-") else "complex")
     assert set(run_step(model, CandidateStep(model, LOSSES[name], 16), optimizer)) <= STATED
 
 

@@ -326,9 +326,13 @@ def test_validation_uses_the_averaged_weights_and_training_does_not(graph):
 
 
 @pytest.mark.parametrize("epoch", [1, 2, 3])
-@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam", "sgd"])
+@pytest.mark.parametrize(
+    "optimizer", ["adagrad", "row-adagrad", "adam", "sgd", "riemannian-adagrad"]
+)
 def test_a_stopped_run_resumes_to_the_same_bits(graph, tmp_path, epoch, optimizer):
     settings = small(optimizer=optimizer, lr=0.02)
+    if optimizer == "riemannian-adagrad":
+        settings["model"] = {"name": "murp", "dim": 6}
     whole = fivestar.train(graph, settings, tmp_path / "whole")
 
     def kill(line):

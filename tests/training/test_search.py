@@ -184,6 +184,20 @@ def test_the_default_comes_first_and_given_settings_are_not_searched():
     assert 0 not in space_around(sampled, set(), 50_000).choices["training.num_candidates"]
 
 
+@pytest.mark.parametrize(
+    ("training", "low", "high"),
+    [
+        ({"optimizer": "adagrad", "regularizer": "n3"}, 0.1, 0.5),
+        ({"optimizer": "adagrad", "regularizer": "none"}, 0.05, 0.8),
+        ({"optimizer": "adam", "regularizer": "n3"}, 0.05, 0.8),
+    ],
+)
+def test_without_a_regularizer_more_learning_rates_are_searched(training, low, high):
+    base = make_settings({"training": {"lr": 0.2, "reg_weight": 0.1, **training}})
+    rates = space_around(base, set(), num_entities=100).choices["training.lr"]
+    assert rates == Range(low, high, log=True)
+
+
 def test_an_interrupted_trial_is_tried_again(tmp_path):
     search = Search(plan(trials=1), tmp_path / "study")
     cut = Watcher(stop_after=3)

@@ -61,6 +61,7 @@ CHANGES = {
     "adam": {"optimizer": "adam", "lr": 0.01},
     "sgd": {"optimizer": "sgd"},
     "row-adagrad": {"optimizer": "row-adagrad"},
+    "riemannian-adagrad": {"optimizer": "riemannian-adagrad", "lr": 0.05},
     "clip": {"clip": 0.01},
     "average": {"average": 3},
     "early stopping": {"patience": 1, "evaluate_every": 1, "lr": 1.0},
@@ -83,6 +84,8 @@ def settings_of(name, query_groups=1):
     model = {"name": "fivestar", "dim": 4}
     if name.startswith("model "):
         model = {"name": name.removeprefix("model "), "dim": 4}
+    elif name == "riemannian-adagrad":
+        model = {"name": "murp", "dim": 4}
     elif name.startswith("form "):
         kind, options = FORMS[name.removeprefix("form ")]
         model = {"name": kind, "dim": 4, **options}
@@ -141,13 +144,22 @@ NO_GRADIENT = {
 # Where rounding errors grow beyond 1e-5 in 50 steps: with a learning rate of 1, close to the
 # boundary of the ball, where a triple is within or beyond the margin, and where Adagrad amplifies
 # those of small gradients. Measured: 1e-5 to 3e-5.
-_GROWN = ("early stopping", "model murp", "margin", "model conve", "model quate", "model simple")
+_GROWN = (
+    "early stopping",
+    "model murp",
+    "riemannian-adagrad",
+    "margin",
+    "model conve",
+    "model quate",
+    "model simple",
+)
 TOLERANCES = dict.fromkeys(_GROWN, 5e-5)
 # One case for each way that processes exchange something; all others are slow.
 SOME_CASES = [
     *("softmax", "bce with label smoothing", "sampled candidates", "negative sampling"),
     *("without reciprocals", "without reciprocals, negatives", "relation loss", "clip"),
-    *("average", "early stopping", "row-adagrad", "model tucker", "model conve", "model murp"),
+    *("average", "early stopping", "row-adagrad", "model tucker", "model conve"),
+    "riemannian-adagrad",
     *("weighted", "weighted negatives", "partitions"),
     *("touched relations", "touched relations, without reciprocals"),
 ]
@@ -195,7 +207,7 @@ def check_learned(together):
         close(other["mrr"], one["mrr"], 1e-3, case)
         for name in set(one["weights"]) - NO_GRADIENT:
             tables = [found["weights"][name] for found in (other, one)]
-            if name == "entities" and case in ("model mure", "model murp"):
+            if name == "entities" and case in ("model mure", "model murp", "riemannian-adagrad"):
                 # The bias of a head is the same for all tails: it has no gradient.
                 tables = [table[:, :-1] for table in tables]
             close(*tables, TOLERANCES.get(case, 1e-5), f"{case}: {name}")

@@ -112,7 +112,7 @@ def fixed_settings(model: str, file: Path | None = None) -> dict[str, Any]:
         file: A settings file instead of `recipes/search/MODEL.toml`.
 
     >>> fixed_settings("rotate")
-    {'model': {'norm': 'l2'}}
+    {'model': {'norm': 'l2'}, 'training': {'regularizer': 'none'}}
     """
     bundled = _SEARCHED / f"{model}.toml"
     if file is None and not bundled.is_file():
