@@ -44,6 +44,19 @@ def test_rows_are_in_the_order_of_the_plan_however_the_trials_finished(modules):
     assert rows[-1] == "| ours | – | **.450** |"
 
 
+def test_a_row_of_the_ablation_says_what_changed(modules):
+    table, *_ = modules
+    names = ("paper", "init", "schedule")
+    lines = [trial("ablation", name, 0.3, train_mrr=0.9) for name in names]
+    lines.append(trial("ours", "ours", 0.4, train_mrr=0.8))
+    assert table.ablation_table(lines).splitlines()[2:] == [
+        "| method paper, denominator mobius, reg-weight 0.05 | .300 (gap .600) |",
+        "| init rotation, off-diagonal-lr 1.0 | .300 (gap .600) |",
+        "| lr 0.3, decay linear | .300 (gap .600) |",
+        "| our defaults | **.400** (gap .400) |",
+    ]
+
+
 def test_each_form_has_its_best_setting_and_its_gap(modules):
     table, *_ = modules
     lines = [
