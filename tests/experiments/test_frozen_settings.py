@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[2]
 # Written with the code before version 2 of the defaults: a hash of every value, by its name then.
 FROZEN = json.loads((ROOT / "tests/experiments/settings_before_0.2.json").read_text())
 # Recipes that better settings have replaced; the ledger keeps the former ones, if there was a run.
-REPLACED = ["wn18rr/fivestar", "nell-995/fivestar", "wn18/fivestar", "fb15k/fivestar"]
+REPLACED = [
+    *("wn18rr/fivestar", "nell-995/fivestar", "wn18/fivestar", "fb15k/fivestar"),
+    "nell-995/murp",
+]
 
 
 def as_then(settings):
