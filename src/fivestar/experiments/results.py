@@ -41,6 +41,10 @@ in `results/ranks`; do not edit.
   NELL-995, a search on h25 alone, has a section of its own, with the runs there are.
 - **Evaluated once.** Each combination of settings and seed is evaluated on test once, and each such
   evaluation by `fivestar reproduce` is a line of the ledger.
+- **Not the same time for all.** A cell that names a time, as in "4 settings in 8 min of CPU time",
+  had it for search and training together; "0 settings": only the defaults were trained. All other
+  cells were trained with a recipe, after more trials by hand and for longer. Models are compared
+  within equal time below ("Searches within equal time"), and tested ("Is 5★E better?").
 - **Not converged**: the last epoch was the best, and either the time limit ended the training or
   the validation MRR rose by more than 3 % in the last third of the epochs.
 - Filtered, realistic ranks (the mean of the optimistic and pessimistic rank), heads and tails
